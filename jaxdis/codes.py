@@ -1,4 +1,4 @@
-"""What is asked of codes alone: means or samples of posteriors, which codes are active, and zoos of any widths."""
+"""What codes alone can answer: posterior means or samples, which codes are active, and zoos with any widths."""
 
 from typing import Literal, NamedTuple
 
@@ -14,7 +14,7 @@ from jaxdis._core.options import NonNegative, checked, listed, shown
 class Posterior(NamedTuple):
     """Diagonal Gaussian posteriors: ``mean`` and ``variance``, ``[m, n, d]`` float32 (``[n, d]`` for one member).
 
-    The variance of a deterministic encoder is 0.
+    A deterministic encoder has variance 0.
     """
 
     mean: Array
@@ -23,12 +23,12 @@ class Posterior(NamedTuple):
 
 @checked
 def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: PRNGKeyArray | None = None) -> np.ndarray:
-    """Take the codes ``[m, n, d]`` (or ``[n, d]``) of posteriors.
+    """Take codes ``[m, n, d]`` (or ``[n, d]``) from posteriors.
 
     Args:
       posterior: means and variances.
-      kind: ``mean``: the representation of Locatello et al. (2020), and the default everywhere; ``sample``: one draw
-        from each posterior, which they also use in their study of total correlation.
+      kind: ``mean``: what Locatello et al. (2020) represent by, and the default everywhere; ``sample``: one draw from
+        each posterior, which they also use where they study total correlation.
       key: random key, which ``sample`` needs.
 
     Raises:
@@ -49,7 +49,7 @@ def sample(key, mean: Float[Array, "... d"], variance: Float[Array, "... d"]) ->
 
 
 def divergence(posterior: Posterior) -> np.ndarray:
-    """Compute KL(q(z_d|x) ‖ N(0, 1)) of each code, the mean over samples, in nats: ``[m, d]`` (or ``[d]``)."""
+    """Compute each code's KL(q(z_d|x) ‖ N(0, 1)), the mean over samples, in nats: ``[m, d]`` (or ``[d]``)."""
     if not isinstance(posterior, Posterior):
         raise ValueError(f"posterior: must be a Posterior (means and variances), got {type(posterior).__name__}")
     mean, variance = np.asarray(posterior.mean), np.asarray(posterior.variance)
@@ -64,20 +64,20 @@ def active(
     by: Literal["deviation", "interquartile", "divergence"] = "deviation",
     threshold: NonNegative | None = None,
 ) -> np.ndarray:
-    """Tell which codes are informative, bool ``[m, d]`` (or ``[d]``), for the argument ``active`` of every metric.
+    """Tell which codes are informative, bool ``[m, d]`` (or ``[d]``), for every metric's argument ``active``.
 
     Args:
       posterior: means and variances, or codes ``[m, n, d]`` (or ``[n, d]``), which have no divergence.
       by: what must exceed the threshold:
 
-        * ``deviation``: the standard deviation over samples of the posterior mean (0.1 is a variance of 0.01, as in
-          Burda et al. 2016, section 5.2).
-        * ``interquartile``: the interquartile range of the posterior mean, which a few outliers cannot increase.
+        * ``deviation``: the posterior mean's standard deviation over samples (0.1 is variance 0.01, as in Burda et al.
+          2016, section 5.2).
+        * ``interquartile``: the posterior mean's interquartile range, which a few outliers cannot increase.
         * ``divergence``: the mean KL divergence from the prior, nats.
       threshold: 0.1 when None.
 
     Raises:
-      ValueError: for another criterion, or for the divergence of codes alone.
+      ValueError: for another criterion, or for codes alone, which have no divergence.
     """
     has_variance = isinstance(posterior, Posterior)
     if by == "divergence":
@@ -97,20 +97,20 @@ def active(
 
 
 class Stacked(NamedTuple):
-    """``codes [m, n, d]`` of members of different width, and ``active [m, d]``, which of them a member has."""
+    """``codes [m, n, d]`` for members that differ in width, and ``active [m, d]``, which codes a member has."""
 
     codes: np.ndarray
     active: np.ndarray
 
 
 def stack(codes) -> Stacked:
-    """Make a zoo of members of different width, by constant codes that are not active.
+    """Make a zoo from members that differ in width, by constant codes that are not active.
 
     Args:
-      codes: ``m`` arrays ``[n, d]`` of the same samples, NumPy, JAX or DLPack.
+      codes: ``m`` arrays ``[n, d]`` on the same samples, NumPy, JAX or DLPack.
 
     Raises:
-      ValueError: for anything but arrays of two axes and equally many samples.
+      ValueError: for anything but arrays with two axes and equally many samples.
 
     Example:
       >>> codes, active = jaxdis.stack([np.ones((5, 3)), np.ones((5, 2))])

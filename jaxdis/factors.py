@@ -1,4 +1,4 @@
-"""Ground-truth factors, checked once: their values, and what must be known of them before compilation."""
+"""Ground-truth factors, checked once: their values, and what must be known before compilation."""
 
 import dataclasses
 import functools
@@ -39,17 +39,17 @@ Weights = Float[Array, " n"]
 )
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """Ground-truth factors of ``n`` samples; sizes and names are static, since they must be known before compilation.
+    """Ground-truth factors for ``n`` samples; sizes and names are static, since they must be known before compilation.
 
     Attributes:
       values: ``[n, k]``; int32 if every factor is discrete, float32 if at least one is continuous (class numbers are
         then stored as whole floats; read them by :meth:`discrete`).
-      sizes: number of values of each factor; ``None`` marks a continuous or circular factor.
+      sizes: how many values each factor has; ``None`` marks a continuous or circular factor.
       names: one name per factor.
-      periods: the period of each circular factor, None for others; None if no factor is circular.
-      classes: for each factor the values of the table that its class numbers stand for, in order, or None; None for
-        factors of no table. This and what follows is unknown in traced code.
-      rows: the rows of the table that ``missing="drop"`` kept; None for all.
+      periods: each circular factor's period, None for others; None if no factor is circular.
+      classes: for each factor the table's values that its class numbers stand for, in order, or None; None for factors
+        from no table. This and what follows is unknown in traced code.
+      rows: the table's rows that ``missing="drop"`` kept; None for all.
       num_rows: how many rows the table has; None for no table.
       present: ``[n, k]`` truth values, which values ``missing="each"`` found; None for all.
 
@@ -77,28 +77,28 @@ class Factors:
         missing: Missing = "error",
         names: Sequence[str] | None = None,
     ) -> "Factors":
-        """Read factors from the columns of a table.
+        """Read factors from a table's columns.
 
         Args:
-          table: a data frame of pandas, polars or another library, an Arrow table, a mapping of names to columns, or
-            the path of a file: ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.json`` (rows or columns), ``.npy``, or
-            ``.npz`` (an array ``factors [n, k]`` with ``names`` and ``sizes``, or one array ``[n]`` per column).
+          table: a data frame (pandas, polars or others), an Arrow table, a mapping from names to columns, or a file's
+            path: ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.json`` (rows or columns), ``.npy``, or ``.npz`` (an
+            array ``factors [n, k]`` with ``names`` and ``sizes``, or one array ``[n]`` per column).
           columns: the columns to read, in the order wanted; all when None.
           kinds: what a column holds, by its name: ``"classes"``, ``"continuous"``, ``"circular"`` or ``("circular",
-            360.0)`` with its period. Without one, the period is the range and one step of a grid.
-          missing: what becomes of rows in which one of the columns has no value. ``"error"`` refuses them; ``"drop"``
-            leaves them out, and :func:`jaxdis.evaluate` leaves the same rows of the codes out; ``"each"`` keeps them,
-            and :func:`jaxdis.evaluate` scores every factor on the rows that have it.
+            360.0)`` with its period. Without one, the period is the range and one grid step.
+          missing: what happens to rows where a column has no value. ``"error"`` refuses them; ``"drop"`` leaves them
+            out, and :func:`jaxdis.evaluate` leaves the same rows out of the codes; ``"each"`` keeps them, and
+            :func:`jaxdis.evaluate` scores every factor on the rows that have it.
           names: other names for the factors.
 
         Contract:
 
-        - Columns of text, truth values, categories or whole numbers are classes, numbered from 0 in their order:
-          categories as declared, others sorted. :attr:`classes` keeps what the numbers stand for.
-        - Columns of other numbers are continuous.
+        - Text, truth values, categories and whole numbers are classes, numbered from 0 in their order: categories as
+          declared, others sorted. :attr:`classes` keeps what the numbers stand for.
+        - Other numbers are continuous.
         - Text that spells a number is one. Entries that are empty, NaN, NA, N/A, null, None, ? or - are missing.
-        - The index of a data frame, or a column without a name that numbers the rows, is no factor. Whole numbers or
-          texts of which most occur once, such as ids, are refused unless ``kinds`` says what they are.
+        - A data frame's index, or a nameless column that numbers the rows, is no factor. Whole numbers or texts that
+          mostly occur once, such as ids, are refused unless ``kinds`` says what they are.
 
         >>> table = {"shape": ["heart", "square", "heart"], "x": [0.5, 0.25, 1.5]}
         >>> factors = Factors.from_table(table)
@@ -145,14 +145,14 @@ class Factors:
     @classmethod
     @single_precision
     def of(cls, values, sizes=None, names=None) -> "Factors":
-        """Check and wrap an array of factors.
+        """Check and wrap factors in an array.
 
         Args:
           values: ``[n, k]`` (or ``[n]`` for one factor), NumPy, JAX or DLPack. Discrete factors hold whole numbers from
             0 to size − 1.
-          sizes: number of values of each of ``k`` factors, ``None`` for a continuous factor; inferred as maximum + 1
-            when not given. A size is at most 65,536 or, if larger, the number of samples.
-          names: ``k`` distinct names; when not given, those of the columns of a data frame, or ``factor_0``, ….
+          sizes: how many values each of ``k`` factors has, ``None`` for a continuous factor; inferred as maximum + 1
+            when not given. A size is at most 65,536, or as many as there are samples if that is more.
+          names: ``k`` distinct names; when not given, a data frame's column names, or ``factor_0``, ….
 
         Raises:
           ValueError: naming the argument, what it needs and what it got.
@@ -206,7 +206,7 @@ class Factors:
         """The same factors with every continuous one cut into equal-width bins, as classes 0 … bins − 1.
 
         Raises:
-          ValueError: for a number of bins outside 1 … 65,536.
+          ValueError: for fewer than 1 or more than 65,536 bins.
         """
         bins = checked_value("bins", Annotated[int, Range(1, MOST_CLASSES)], bins)
         values = np.asarray(self.values, float)
@@ -221,8 +221,8 @@ class Factors:
     def one_hot(self) -> "Factors":
         """A factor for each class, 1 in the samples that have it and 0 in others, named ``factor=class``.
 
-        Factors with two classes, and continuous ones, stay as they are. Metrics of one code per factor then ask for one
-        code per class, such as a type of cells.
+        Factors with two classes, and continuous ones, stay as they are. Metrics that ask for one code per factor then
+        ask for one per class, such as a cell type.
 
         >>> Factors.from_table({"type": ["B", "T", "NK", "B", "T", "B"]}).one_hot().names
         ('type=B', 'type=NK', 'type=T')
@@ -259,7 +259,7 @@ class Factors:
         """The same factors at the given samples.
 
         Args:
-          rows: ``[r]`` numbers of samples from 0, or ``[n]`` truth values.
+          rows: ``[r]`` sample numbers from 0, or ``[n]`` truth values.
 
         Raises:
           ValueError: for anything else. Traced rows are not looked at; those beyond the last sample take the last.
@@ -275,10 +275,10 @@ class Factors:
 
 
 class Sample(NamedTuple):
-    """What a relation reads of one member.
+    """What a relation reads from one member.
 
-    ``codes [n, d]``; ``factors``; ``weights [n]`` ≥ 0 or None (all 1); ``variances [n, d]`` of the posterior or None
-    (each code is taken as it is).
+    ``codes [n, d]``; ``factors``; ``weights [n]`` ≥ 0 or None (all 1); posterior ``variances [n, d]`` or None (each
+    code is taken as it is).
     """
 
     codes: Float[Array, "n d"]
@@ -288,7 +288,7 @@ class Sample(NamedTuple):
 
 
 def _entries(values, name: str, k: int) -> list | None:
-    """``k`` entries of a sequence, one for each factor."""
+    """A sequence's ``k`` entries, one for each factor."""
     if values is None:
         return None
     entries = None if isinstance(values, Set) else listed(values)
@@ -299,13 +299,13 @@ def _entries(values, name: str, k: int) -> list | None:
 
 
 def _columns(values) -> list[str] | None:
-    """The names of the columns of a data frame; None for other arrays, and for columns that have only numbers."""
+    """A data frame's column names; None for other arrays, and for columns that have only numbers."""
     names = list(values.columns) if hasattr(values, "columns") and hasattr(values, "dtypes") else [None]
     return names if all(isinstance(name, str) for name in names) else None
 
 
 def _columns_of_text(values) -> str:
-    """Which columns of a data frame hold no numbers, for a message."""
+    """Which columns in a data frame hold no numbers, for a message."""
     names = [name for name in _columns(values) or () if np.asarray(values[name]).dtype.kind not in "iubf"]
     return f" in {', '.join(names)}" if names else ""
 
@@ -324,7 +324,7 @@ def _checked_names(names, k: int) -> tuple[str, ...]:
 
 
 def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int | None:
-    """The size of one factor, after checking its values."""
+    """One factor's size, after checking its values."""
     name = shown(name)
     if not np.isfinite(column).all():
         raise ValueError(f"factors: must be finite values, got {int((~np.isfinite(column)).sum())} others in {name}")

@@ -1,14 +1,19 @@
 """Every notebook runs, shows pictures, and ends in a sentence that answers its title."""
 
 import ast
+import importlib.util
 import os
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "notebooks").glob("*.md"))]
+PRIVATE = re.compile(r"^\s*(?:>>> )?(?:from|import) +jaxdis[\w.]*(?:\._| import [^#\n]*\b_).*$", re.MULTILINE)
 
 
 # In place of the values in a notebook's cell with the tag "parameters": sizes that run in seconds.
@@ -72,6 +77,43 @@ def test_it_answers_its_title(path):
     assert title.startswith("# ")
     assert cells[-1].source.startswith(f"**{title[2:]}** ")
     assert "\n\nNext: " in cells[-1].source
+
+
+def code_of(path) -> str:
+    """The code of a notebook, or a guide with its code blocks."""
+    if path.suffix == ".md":
+        return path.read_text(encoding="utf-8")
+    return "\n".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code")
+
+
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *GUIDES], ids=lambda path: path.stem)
+def test_it_imports_public_names_alone(path):
+    assert not PRIVATE.findall(code_of(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "private"),
+    [
+        ("from jaxdis.models._traversal import traversals", True),
+        ("    import jaxdis._core.arrays", True),
+        ("from jaxdis.models import _traversal", True),
+        ("from jaxdis.models import traversals, slot_parts  # not _traversal", False),
+        ("import jaxdis.data", False),
+    ],
+)
+def test_imports_of_private_names_are_seen(line, private):
+    assert bool(PRIVATE.search(line)) == private
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_first_cell_says_how_to_install(path, monkeypatch):
+    first = next(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code")
+    exec(first, {})
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="jaxdis is not installed") as raised:
+        exec(first, {})
+    [command] = re.findall(r"pip install \S+", str(raised.value))
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_there_are_notebooks():

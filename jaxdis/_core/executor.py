@@ -30,7 +30,7 @@ FEW = 8
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Where members are, and how many of them run at once. Hashable: part of the key of compiled programs.
+    """Where members are, and how many run at once. Hashable: part of the key for compiled programs.
 
     Attributes:
       devices: each holds an equal share of the members.
@@ -42,7 +42,7 @@ class Layout:
 
     @classmethod
     def over(cls, devices: Sequence[jax.Device] | None, count: int, at_once: int = 1) -> "Layout":
-        """The layout of ``count`` members over devices (None: all of the default backend), at most one per member."""
+        """How ``count`` members lie over devices (None: all on the default backend), at most one per member."""
         devices = tuple(jax.devices()) if devices is None else tuple(devices)
         return cls(devices[: max(1, min(len(devices), count))], at_once)
 
@@ -76,10 +76,10 @@ class Layout:
         return self.spread(on_one_device, members, shared)
 
     def map_first(self, function: Callable[[Any, Any], Any], members: Any, counts: jax.Array, shared: Any = ()) -> Any:
-        """``function(member, shared)`` for the first ``counts[i]`` placed members of device ``i``, one after another.
+        """``function(member, shared)`` for the first ``counts[i]`` members placed on device ``i``, one after another.
 
-        The results of all other members, which only fill up the devices, are zeros. ``counts`` is an array that the
-        program reads, so that the same compiled program serves any number of members. To be called inside a program.
+        All other members, which only fill up the devices, give zeros. ``counts`` is an array that the program reads, so
+        that the same compiled program serves few members and many. To be called inside a program.
         """
         traced_once = jax.jit(function)
 
@@ -107,7 +107,7 @@ class Layout:
     def spread(self, function: Callable[[Any, Any], Any], rows: Any, shared: Any = ()) -> Any:
         """``function(share, shared)`` on every device, for its share of the rows; to be called inside a program.
 
-        The number of rows must be a multiple of the number of devices.
+        Devices must divide the rows evenly.
         """
 
         def on_one_device(rows, shared):
@@ -130,7 +130,7 @@ def map_members(function: Callable, static: Hashable, members: Any, shared: Any,
     """``function(static, member, shared)`` for every member, as a pytree of NumPy arrays with a leading member axis.
 
     Args:
-      function: a pure function of one member, defined at module level, since it is part of the compilation key.
+      function: a pure function of one member, defined at module level, since the compilation key includes it.
       static: hashable; part of the same key.
       members: pytree of arrays ``[m, …]``. They may be memory-mapped and are read chunk by chunk.
       shared: pytree of arrays that every member reads.
@@ -151,19 +151,19 @@ def map_stages(
     progress: Callable[[int, int], None] | None = None,
     arrived: Callable[[Hashable, Any], None] | None = None,
 ) -> list:
-    """As :func:`map_members` for several values of ``static``, each of which is a program of its own.
+    """As :func:`map_members` for several values of ``static``, each with its own program.
 
     Every chunk passes through all stages, so that members are read and placed once.
 
     Args:
-      stages: values of ``static``.
+      stages: values for ``static``.
       shared_of: of a stage, the arrays that every member reads; called when the first chunk comes to the stage.
       batch_size: members at once on one device; None: one on CPU; on accelerators as many as the memory of a device
         allows, on the ladder :data:`jaxdis._core.batches.RUNGS`.
-      devices: when None, as many of the default backend as there are members. On CPU, given devices are all used, even
-        by fewer members: one program then serves zoos of any size.
+      devices: when None, one per member on the default backend. On CPU, given devices are all used, even by fewer
+        members: one program then serves zoos large and small.
       chunk_bytes: bytes of members on the devices at once, on CPU or with a batch size.
-      progress: called after every chunk with the number of finished members and the number of all members.
+      progress: called after every chunk with how many members are finished and how many there are.
       arrived: called with each stage and its result for each chunk; for the first chunk, before the next stage is
         compiled.
 
@@ -252,25 +252,25 @@ def fetched(running: Iterable, first: int = 0) -> Iterator:
 
 
 def most_in_a_chunk(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:
-    """Members that fit a chunk, a multiple of the number of devices."""
+    """Members that fit a chunk, the same number on each device."""
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in map(_sized, jax.tree.leaves(members))) / count
     return max(num_devices, int(chunk_bytes / max(bytes_each, 1)) // num_devices * num_devices)
 
 
 def even_size(count: int, most: int, num_devices: int) -> int:
-    """Members per chunk, at most ``most``, so that chunks are of nearly equal size: a multiple of the devices."""
+    """Members per chunk, at most ``most``, so that chunks are nearly equal: a multiple of the devices."""
     rounds = -(-count // most)
     return -(-count // (rounds * num_devices)) * num_devices
 
 
 def chunks(count: int, size: int) -> Iterator[np.ndarray]:
-    """Row numbers of each chunk; the last row is repeated to fill the last chunk."""
+    """Each chunk's row numbers; the last row is repeated to fill the last chunk."""
     for start in range(0, count, size):
         yield np.minimum(np.arange(start, start + size), count - 1)
 
 
 def members_that_fit(budget: int, bytes_each: int, most: int) -> int:
-    """How many members of ``bytes_each`` fit a budget of bytes, from 1 to ``most``."""
+    """How many members with ``bytes_each`` fit a budget in bytes, from 1 to ``most``."""
     return max(1, min(most, budget // max(bytes_each, 1)))
 
 

@@ -135,10 +135,10 @@ def write_arrays(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) 
 
 
 def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The content of a file of arrays: the arrays, and the header with a checksum as bytes.
+    """What a file with arrays contains: the arrays, and the header with a checksum as bytes.
 
     Raises:
-      ValueError: for arrays of Python objects.
+      ValueError: for arrays with Python objects.
     """
     without_objects(arrays)
     full = {**header, "checksum": _checksum(arrays)}
@@ -175,8 +175,8 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
     """Comma-separated values under a head.
 
     Args:
-      head: names of the columns.
-      rows: cells in the order of the head, or mappings from its names; a name that is missing is an empty cell.
+      head: the columns' names.
+      rows: cells ordered as the head, or mappings from its names; a name that is missing is an empty cell.
 
     Text that a spreadsheet would take for a formula, since it begins with =, +, - or @, gets an apostrophe before it.
     """
@@ -258,7 +258,7 @@ def read_json(path: str | Path) -> dict:
 
 
 def differences(stored: Any, wanted: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the places at which two values of plain data differ, and how: ``("steps", "is 3, asked for 4")``."""
+    """Yield the places at which two plain values differ, and how: ``("steps", "is 3, asked for 4")``."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
         for key in sorted(stored.keys() | wanted.keys()):
             yield from differences(stored.get(key), wanted.get(key), f"{where}.{key}" if where else key)

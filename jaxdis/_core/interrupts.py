@@ -1,9 +1,9 @@
 """Ctrl-C, SIGTERM and a closed terminal end a program at once, whatever it is in the middle of.
 
 No KeyboardInterrupt is raised: the main thread may be inside the compiler for a minute, an import that is interrupted
-raises another error, and a callback of the garbage collector swallows it. A thread of its own says the last words,
-removes what is unfinished and ends the process without Python's usual end, in which JAX 0.10 destroys its devices while
-a program is still being compiled. With JAX alone, this mostly ends in a segmentation fault::
+raises another error, and the garbage collector's callback swallows it. A separate thread says the last words, removes
+what is unfinished and ends the process without Python's usual end, in which JAX 0.10 destroys its devices while a
+program is still being compiled. With JAX alone, this mostly ends in a segmentation fault::
 
     import os, signal, threading
     import jax, jax.numpy as jnp

@@ -7,7 +7,7 @@ from jaxdis._core.options import listed, shown
 
 
 def names_of(names, table: Mapping, kind: str, elsewhere: Mapping[str, str] | None = None) -> list[str]:
-    """Return distinct names of rows of a table, in the order given; all of them for ``"all"``."""
+    """Return distinct row names in a table, in the order given; all for ``"all"``."""
     if isinstance(names, str):
         names = list(table) if names == "all" else [names]
     given, names = names, listed(names)
@@ -21,7 +21,7 @@ def names_of(names, table: Mapping, kind: str, elsewhere: Mapping[str, str] | No
 
 
 def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere: Mapping[str, str] | None = None):
-    """Return the row of a table that has this name.
+    """Return the row with this name in a table.
 
     Args:
       kinds: the plural of ``kind``; by default with an s.

@@ -1,4 +1,4 @@
-"""How much memory is free: of the host, within the limits on this process, or of an accelerator."""
+"""How much memory is free: on the host, within the limits on this process, or on an accelerator."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Count on a jaxpr the operations of products, with every turn of a loop, and the bytes of what is alive at once."""
+"""Count on a jaxpr the operations in products, with every loop turn, and the bytes that are alive at once."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -8,15 +8,15 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
 
 def operations(function: Callable, *arguments) -> int:
-    """Count the floating-point operations of the matrix products and convolutions of one call.
+    """Count the floating-point operations in one call's matrix products and convolutions.
 
     Args:
-      function: a function of pytrees of arrays.
+      function: a function on pytrees with arrays.
       arguments: arrays, or ``jax.ShapeDtypeStruct`` in their place.
 
     Contract:
 
-    - A multiplication counts as two. Padded zeros of a convolution count; those between the pixels of images do not.
+    - A multiplication counts as two. A convolution's padded zeros count; those between image pixels do not.
     - Loops count as often as they turn: ``scan``, ``map`` and ``fori_loop`` with known bounds; a ``while_loop`` once.
     - Of the branches of a condition, the most expensive one counts.
     - What no result depends on counts nothing, since compilers remove it.
@@ -25,15 +25,15 @@ def operations(function: Callable, *arguments) -> int:
 
 
 def live_bytes(function: Callable, *arguments) -> int:
-    """Count the bytes of the intermediate results of one call that are alive at once, at most.
+    """Count in bytes how many intermediate results of one call are alive at once, at most.
 
     Compilers join operations, and never store what is between them. On a CPU, XLA's analysis gives for an update this
     share of the count: 0.3 to 0.45 for a VAE (0.12 with convolutions and 256 images), 0.87 for a residual VAE, 0.77 for
-    InfoGAN, and 1.03 for MONet. Convolutions on a CPU take memory of their own beside it: processes that trained slot
+    InfoGAN, and 1.03 for MONet. Convolutions on a CPU take their own memory beside it: processes that trained slot
     models grew by 0.8 (IODINE) to 1.7 times (MONet at 128 × 128 pixels) the count.
 
     Args:
-      function: a function of pytrees of arrays.
+      function: a function on pytrees with arrays.
       arguments: arrays, or ``jax.ShapeDtypeStruct`` in their place.
     """
     return _alive(jax.make_jaxpr(function)(*arguments).jaxpr)

@@ -3,7 +3,7 @@
 ``Literal["exact", "histogram"]`` gives choices, ``int``, ``float``, ``bool`` and ``None`` give types, and
 ``Annotated[int, Range(1)]`` (``Count``, ``Share``, …) adds a range. Options are checked when a
 :class:`~jaxdis._core.spec.Spec` is constructed, arguments of public functions by the decorator :func:`checked`. Other
-annotations, such as those of arrays, are left to the function itself.
+annotations, such as arrays', are left to the function itself.
 """
 
 import ast
@@ -186,7 +186,7 @@ def is_key(value: Any) -> bool:
 
 
 def is_keys(value: Any) -> bool:
-    """Whether a value is an array of typed keys, of any shape."""
+    """Whether a value is an array of typed keys, in any shape."""
     return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
@@ -326,7 +326,7 @@ def _is_key_type(annotation) -> bool:
 
 
 def _alternatives(parts, value=None) -> tuple:
-    """The members of a union that can check a value.
+    """A union's members that can check a value.
 
     Of jaxtyping's union of keys the typed ones; of a number and an array, the former for plain numbers.
     """

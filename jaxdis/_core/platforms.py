@@ -1,8 +1,8 @@
 """The platform on which a program will run, as a value that is read while the program is traced.
 
-Several primitives have one form for CPUs and one for accelerators. Which of them is traced depends on the devices that
-will run the program, not on the default device of the process: :class:`jaxdis._core.executor.Layout` traces what it
-places within :func:`tracing_for`, and JAX keeps traces of different platforms apart.
+Several primitives have one form for CPUs and one for accelerators. Which is traced depends on the devices that will run
+the program, not on the process's default device: :class:`jaxdis._core.executor.Layout` traces what it places within
+:func:`tracing_for`, and JAX keeps traces for different platforms apart.
 """
 
 import os
@@ -38,7 +38,7 @@ def on_cpu() -> bool:
 
 
 class Program:
-    """A jitted function, compiled with the options of the platform of its :class:`~jaxdis._core.executor.Layout`.
+    """A jitted function, compiled with the options for its :class:`~jaxdis._core.executor.Layout`'s platform.
 
     Args:
       function: to be jitted.

@@ -12,7 +12,7 @@ Function = typing.TypeVar("Function", bound=Callable)
 def single_precision(function: Function) -> Function:
     """Wrap the function so that it computes the same bits whether or not ``JAX_ENABLE_X64`` is set.
 
-    Every array of the library is float32 or int32. With the setting, constants and indices would become 64 bits wide,
+    Every array in the library is float32 or int32. With the setting, constants and indices would become 64 bits wide,
     and random numbers would be others.
     """
 

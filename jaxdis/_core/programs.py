@@ -1,10 +1,10 @@
 """Traced functions on disk: a process that finds one there neither traces nor lowers it again.
 
 JAX keeps compiled programs, but to find one it first traces and lowers the function, which takes longer than reading
-the program. The key of a function is made of the sources of this package, the versions of its libraries, settings,
-static arguments and shapes. A process whose sources are edited while it runs traces as usual; a function that a program
-replaces in a module of this package is not noticed. Files hold StableHLO of :mod:`jax.export` and a checksum; nothing
-is unpickled. :func:`jaxdis._core.runtime.use_compilation_cache` chooses the folder.
+the program. A function's key is made from this package's sources, its libraries' versions, settings, static arguments
+and shapes. A process whose sources are edited while it runs traces as usual; a function that a program replaces in this
+package's modules is not noticed. Files hold StableHLO of :mod:`jax.export` and a checksum; nothing is unpickled.
+:func:`jaxdis._core.runtime.use_compilation_cache` chooses the folder.
 """
 
 import contextlib
@@ -149,7 +149,7 @@ def _assembled(structure, leaves: Iterator):
 
 
 def _identity(value) -> str:
-    """A text that only equal values of the same type have.
+    """A text that only equal values with the same type have.
 
     Raises:
       _Unknown: for what this package does not define, except plain values.
@@ -189,7 +189,7 @@ def _setting(name: str):
 
 @functools.cache
 def _sources() -> str:
-    """A digest of what tracing reads: the sources of this package, and the versions of those that it calls.
+    """A digest of what tracing reads: this package's sources, and the versions of those that it calls.
 
     Empty where there are no source files, as in an archive.
     """

@@ -1,6 +1,6 @@
 """Random arrays, drawn as one line of numbers and then shaped.
 
-The values are those of :mod:`jax.random`. There, a generator computes the place of every number in an array of several
+The values are those of :mod:`jax.random`. There, a generator computes every number's place in an array with several
 dimensions, with divisions that take seconds to compile for each shape; along a line, a place is a number.
 """
 
@@ -30,6 +30,6 @@ def uniform(key, shape: Shape = (), minval=0.0, maxval=1.0) -> Array:
 
 
 def randint(key, shape: Shape, minval, maxval) -> Array:
-    """Integers from ``minval`` to below ``maxval``, scalars or arrays of this shape, int32."""
+    """Integers from ``minval`` to below ``maxval``, scalars or arrays in this shape, int32."""
     low, high = (jnp.broadcast_to(v, shape).reshape(-1) if jnp.ndim(v) else v for v in (minval, maxval))
     return jax.random.randint(key, (math.prod(shape),), low, high).reshape(shape)

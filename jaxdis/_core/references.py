@@ -53,7 +53,7 @@ _CITATION = re.compile(rf"({_NAME})( et al\.| (?:&|and) {_NAME})? \(?((?:19|20)\
 
 
 def citations(text: str) -> list[str]:
-    """List what a text cites, as ``Chen et al. 2018``, in the order of first citation.
+    """List what a text cites, as ``Chen et al. 2018``, as first cited.
 
     A single name counts only if there is an entry for it: "Table 2019" is not a citation.
     """
@@ -63,7 +63,7 @@ def citations(text: str) -> list[str]:
 
 
 def cited_in(text: str) -> list[str]:
-    """List the keys of the entries that a text cites, in the order of first citation."""
+    """List the keys for the entries that a text cites, as first cited."""
     return [_BY_CITATION[citation] for citation in citations(text) if citation in _BY_CITATION]
 
 

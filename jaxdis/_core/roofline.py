@@ -64,7 +64,7 @@ class Instruction:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What one call of a program costs: kernels, waits of the host for the device, bytes moved, operations."""
+    """What one call to a program costs: kernels, the host's waits for the device, bytes moved, operations."""
 
     launches: float = 0.0
     syncs: float = 0.0
@@ -91,7 +91,7 @@ def cost_of(text: str, turns: Callable[[str], float]) -> Cost:
 
 
 class Module:
-    """The computations of a module by name, each a mapping of its instructions by name."""
+    """A module's computations by name, each a mapping of its instructions by name."""
 
     def __init__(self, text: str):
         self.computations: dict[str, dict[str, Instruction]] = {}
@@ -151,7 +151,7 @@ class Module:
                 return size_of(instruction.type) + sum(operands)
 
     def _moved_by_fusion(self, fusion: Instruction) -> float:
-        """Bytes of results, and those of operands that the results need: of what is sliced, only the slices."""
+        """Bytes in results, and in operands that the results need: of what is sliced, only the slices."""
         inside = self.computations.get(fusion.called.get("calls", ""), {})
         needed = dict.fromkeys(inside, 0.0)  # elements
         roots = _roots(inside)
@@ -213,12 +213,12 @@ def shapes_of(type_: str) -> list[tuple[str, list[int]]]:
 
 
 def size_of(type_: str) -> float:
-    """Bytes of an array or of a tuple of arrays."""
+    """Bytes in an array or in a tuple of arrays."""
     return float(sum(_width(dtype) * math.prod(shape) for dtype, shape in shapes_of(type_)))
 
 
 def _width(dtype: str) -> float:
-    """Bytes of an element, such as of ``bf16`` or ``s4``."""
+    """Bytes in an element, such as ``bf16`` or ``s4``."""
     return 1.0 if dtype == "pred" else int(re.search(r"\d+", dtype).group()) / 8
 
 

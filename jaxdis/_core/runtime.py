@@ -149,8 +149,8 @@ def use_cpu_devices(count: int | None = None) -> int:
 def forget_programs_if_many(share: float = 0.4) -> bool:
     """Forget all compiled programs if they hold more than a share of the memory maps that a process may have.
 
-    Each program on CPU holds dozens of maps; Linux allows 65,530 by default, beyond which JAX crashes. For long runs of
-    many different programs. Returns whether they were forgotten (never on other systems).
+    Each program on CPU holds dozens of maps; Linux allows 65,530 by default, beyond which JAX crashes. For long runs
+    with many different programs. Returns whether they were forgotten (never on other systems).
     """
     try:
         held = Path("/proc/self/maps").read_bytes().count(b"\n")

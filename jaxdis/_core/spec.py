@@ -104,7 +104,7 @@ class Spec:
 
     @property
     def needs_validation(self) -> bool:
-        """Whether validation samples decide between several values of an option."""
+        """Whether validation samples decide between several option values."""
         values = self.all_options.get(self.traits.chooses)
         return isinstance(values, tuple) and len(values) > 1
 
@@ -117,7 +117,7 @@ class Spec:
         return dataclasses.replace(self, options=tuple({**dict(self.options), **options}.items()))
 
     def describe(self) -> dict[str, Any]:
-        """Name and all options as plain data, which are part of the identity of a study's cells."""
+        """Name and all options as plain data, which belong to the identity of a study's cells."""
         return {"function": self.name, "options": self.all_options}
 
     @property
@@ -186,7 +186,7 @@ def metric(**traits) -> Callable:
 
 
 class Reads(NamedTuple):
-    """Which arrays a function of one representation takes besides codes and factors, by the names of its arguments.
+    """Which arrays a function of one representation takes besides codes and factors, by its arguments' names.
 
     Attributes:
       key: it is stochastic.

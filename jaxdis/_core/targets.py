@@ -132,7 +132,7 @@ TARGETS = {
 
 
 def placed(tree, layout, axis: str | None = None):
-    """The shapes of a tree of arrays on the devices of a layout: every array whole, or split along an axis."""
+    """The shapes of a tree of arrays on a layout's devices: every array whole, or split along an axis."""
     from jax.sharding import NamedSharding, PartitionSpec
 
     sharding = NamedSharding(layout.mesh, PartitionSpec() if axis is None else PartitionSpec(axis))

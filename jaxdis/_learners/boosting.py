@@ -1,4 +1,4 @@
-"""Gradient boosting of all factors at once: the trees of all values of all factors are columns of one program."""
+"""Gradient boosting of all factors at once: the trees for all factors' values are columns in one program."""
 
 import functools
 from typing import Literal, NamedTuple
@@ -29,9 +29,9 @@ class Columns(NamedTuple):
     """Which column belongs to which factor.
 
     ``member [c, k]`` is 1 where column ``c`` belongs to factor ``k``; ``factor [c]`` is the factor and ``value [c]``
-    the class that the column stands for. A factor of ``v > 2`` values has ``v`` columns; a factor of two values has
-    one, for the second value; a continuous factor (``regression [c]``) has one. Columns without a factor pad the number
-    to a multiple of ``LANES``; no sample is in their class.
+    the class that the column stands for. A factor with ``v > 2`` values has ``v`` columns; one with two values has one,
+    for the second value; a continuous factor (``regression [c]``) has one. Columns without a factor pad the number to a
+    multiple of ``LANES``; no sample is in their class.
     """
 
     member: np.ndarray
@@ -59,7 +59,7 @@ class Columns(NamedTuple):
         )
 
     def own(self, values: Num[Array, "n k"]) -> Int[Array, "n k"]:
-        """For each sample, the column of its class, or the only one of the factor."""
+        """For each sample, its class's column, or the factor's only one."""
         several = np.array([part.stop - part.start > 1 for part in self.parts])
         starts = np.array([part.start for part in self.parts], np.int32)
         return jnp.where(several[None], values.astype(jnp.int32), 0) + starts[None]
@@ -68,9 +68,9 @@ class Columns(NamedTuple):
 class Boosted(NamedTuple):
     """The result of boosting.
 
-    ``importance [d, k]``: share of each code in the decrease of squared error by a factor's trees; a column sums to 1,
-    or to 0 if no tree has a split. ``train [n, c]`` and ``test [m, c]``: raw scores, in the order of :class:`Columns`;
-    those of a continuous factor are in its own unit.
+    ``importance [d, k]``: how much of the decrease in squared error by a factor's trees each code makes; a column sums
+    to 1, or to 0 if no tree has a split. ``train [n, c]`` and ``test [m, c]``: raw scores, ordered as :class:`Columns`;
+    a continuous factor's are in its own unit.
     """
 
     importance: Float[Array, "d k"]
@@ -97,36 +97,36 @@ def fit_boosting(
 
     Each stage fits one tree per class to the residuals ``y − p`` by the decrease of squared error, gives its leaves the
     Newton step ``(v − 1) / v · Σ (y − p) / Σ p (1 − p)`` and adds ``rate`` times this step. Two classes share one tree,
-    without the coefficient ``(v − 1) / v``; the leaves of a regression hold the mean residual. This is scikit-learn's
+    without the coefficient ``(v − 1) / v``; a regression's leaves hold the mean residual. This is scikit-learn's
     ``GradientBoostingClassifier`` and ``GradientBoostingRegressor`` with the friedman_mse criterion, whose importances
     are the summed decreases.
 
     Args:
-      sizes: number of values of each factor, None for a continuous one; ``v`` counts the values that occur.
+      sizes: how many values each factor has, None for a continuous one; ``v`` counts the values that occur.
       held_out: codes ``[m, d]`` to predict besides the training samples.
       splitter: ``"exact"`` considers every threshold between neighboring values, ``"histogram"`` the edges of
-        ``max_bins`` bins of equal weight.
-      max_bins: number of bins per code (64 when None; 128 with fewer than 4,000 samples).
-      stages: number of trees per class.
+        ``max_bins`` equally heavy bins.
+      max_bins: bins per code (64 when None; 128 with fewer than 4,000 samples).
+      stages: trees per class.
       rate: learning rate.
       depth: depth of each tree.
-      weights: ``[n]`` ≥ 0; samples of weight 0 are left out, whatever their codes. Cuts of equal gain may then be
-        chosen otherwise than among the other samples alone (disentanglement of 240 samples moved by .002).
+      weights: ``[n]`` ≥ 0; samples with weight 0 are left out, whatever their codes. Cuts with equal gain may then be
+        chosen otherwise than among the other samples alone (disentanglement moved by .002 with 240 samples).
 
     Contract:
 
     - All codes must be finite. A constant code has importance 0.
     - A node is split wherever two values differ in it, even without a gain, because the gain of an interaction such as
       a parity only shows at deeper levels.
-    - Equal gains are decided by a fixed sequence of pseudo-random numbers that depends on codes only through the order
-      of their values. The result is deterministic, permutes with the codes and, for ``"exact"``, is invariant under
-      increasing maps of training codes.
+    - Equal gains are decided by fixed pseudo-random numbers that depend on codes only through the order of their
+      values. The result is deterministic, permutes with the codes and, for ``"exact"``, is invariant under increasing
+      maps of training codes.
     - Time is ``O(stages · depth · n · d · c)``; memory is about ``40 n c`` bytes with histograms and ``70 n c`` with
       ``"exact"``.
 
     Use ``"histogram"`` for speed, except when a factor is almost perfectly predictable, or has many values and is
-    barely predictable: exact trees then isolate single samples, which bins cannot. Compare importances only at equal
-    numbers of samples and stages and with the same learner, since all three change the scores D and C of DCI (tables in
+    barely predictable: exact trees then isolate single samples, which bins cannot. Compare importances only at equally
+    many samples and stages and with the same learner, since all three change the scores D and C of DCI (tables in
     ``benchmarks/NOTES.md``).
 
     Reference: Friedman 2001, §4.5–4.6 and algorithm 6 (importances: §8.1).
@@ -228,7 +228,7 @@ def _targets(values, columns: Columns, weights):
 
 
 def _start(targets, columns: Columns, weights):
-    """Log frequencies (log odds of two classes, 0 for regression) and coefficient ``(v − 1) / v`` of each column."""
+    """Log frequencies (log odds of two classes, 0 for regression) and coefficient ``(v − 1) / v``, for each column."""
     share = jnp.clip(weighted_mean(targets, weights), ABSENT, 1 - ABSENT)
     member = jnp.asarray(columns.member)
     several = jnp.asarray((columns.member.sum(axis=0) > 1)[columns.factor])
@@ -241,7 +241,7 @@ def _start(targets, columns: Columns, weights):
 
 
 def without_weightless(codes, weights):
-    """Move samples of weight 0 onto the largest value of the others, where they separate nothing."""
+    """Move samples with weight 0 onto the largest of the others' values, where they separate nothing."""
     counted = (weights > 0)[:, None]
     largest = jnp.where(counted, codes, -jnp.inf).max(axis=0)
     return jnp.where(counted, codes, largest[None])

@@ -23,10 +23,10 @@ Criterion = Literal["variance", "gini", "entropy"]
 class Forest(NamedTuple):
     """The result of a forest at every depth ``l`` from 1 on.
 
-    ``importance [k, l, d]``: mean over trees of each code's share of the decrease of impurity. ``test [k, l, m, p]``:
-    sums over trees of the predictions of their leaves, where ``p`` runs over the mean (variance) or the frequency of
-    each class. ``unseen [k, l, n, p]``: the same for each training sample over the ``left_out [n]`` trees that did not
-    see it (out-of-bag predictions).
+    ``importance [k, l, d]``: each code's mean share, over trees, of the decrease in impurity. ``test [k, l, m, p]``:
+    what leaves predict, summed over trees, where ``p`` runs over the mean (variance) or the frequency of each class.
+    ``unseen [k, l, n, p]``: the same for each training sample over the ``left_out [n]`` trees that did not see it
+    (out-of-bag predictions).
     """
 
     importance: Float[Array, "k l d"]
@@ -55,29 +55,29 @@ def fit_forest(
 ) -> Forest:
     """Forests from all codes to each target: regression (``"variance"``) or classification (``"gini"``, ``"entropy"``).
 
-    Each tree is grown on samples drawn with replacement and splits each node by the largest decrease of impurity over
-    ``features`` codes drawn among those that vary in it, at the edges of ``max_bins`` bins of equal weight. Except for
-    the bins, this is scikit-learn's ``RandomForestRegressor`` and ``RandomForestClassifier``. A tree cut off at a
-    smaller depth is the tree of that depth, so one fit serves every depth.
+    Each tree is grown on samples drawn with replacement and splits each node where impurity falls most, among
+    ``features`` codes drawn from those that vary in it, at the edges of ``max_bins`` equally heavy bins. Except for the
+    bins, this is scikit-learn's ``RandomForestRegressor`` and ``RandomForestClassifier``. A tree cut off at a smaller
+    depth is the tree of that depth, so one fit serves every depth.
 
     Args:
       targets: values, or class numbers below ``classes`` for classification.
       held_out: codes ``[m, d]`` to predict besides the training samples.
-      classes: number of classes; None for regression.
+      classes: how many classes; None for regression.
       criterion: measure of impurity.
-      trees: number of trees.
+      trees: how many trees.
       depth: largest depth of a tree.
-      features: number of codes tried per node, ``"sqrt"`` for the square root of ``d`` (scikit-learn's default for
-        classifiers), or None for all.
+      features: codes tried per node, ``"sqrt"`` for the square root of ``d`` (scikit-learn's default for classifiers),
+        or None for all.
       bootstrap: whether each tree sees samples drawn with replacement; otherwise it sees all samples.
-      max_bins: number of bins per code.
+      max_bins: bins per code.
       weights: ``[n]`` ≥ 0, as in :func:`jaxdis._learners.boosting.fit_boosting`.
 
     Contract:
 
     - Deterministic given the key. A constant code has importance 0; targets that do not vary give no split.
     - Integer targets are summed exactly up to 2²⁴. A regression is invariant under affine maps of its targets.
-    - Time is ``O(trees · k · depth · d · n · p)``, whatever the number of nodes.
+    - Time is ``O(trees · k · depth · d · n · p)``, however many nodes there are.
 
     Reference: Breiman 2001.
     """
@@ -143,7 +143,7 @@ def _bootstrap(key, weights):
 
 
 class _Layout(NamedTuple):
-    """The samples of one tree, grouped by node: a node occupies the same places in the order of every code.
+    """The samples of one tree, grouped by node: a node occupies the same places in every code's order.
 
     A node is identified by its first place. ``order [d, n]``: for each code, samples by node, then by bin; ``first
     [n]`` and ``last [n]``: the bounds of the node that a place belongs to.

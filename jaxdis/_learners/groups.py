@@ -11,7 +11,7 @@ from jaxdis._core.kernels.sums import spread_over_classes, sums_over_classes
 
 
 class Groups(NamedTuple):
-    """Which of the ``s`` columns belong to which of ``k`` factors, as the 0/1 matrix ``member [s, k]``."""
+    """Which of ``s`` columns belong to which of ``k`` factors, as the 0/1 matrix ``member [s, k]``."""
 
     member: Float[np.ndarray, "s k"]
     offsets: tuple[int, ...]
@@ -30,7 +30,7 @@ class Groups(NamedTuple):
         return sums_over_classes(values, self.sizes)
 
     def to_classes(self, values: Float[Array, "k n"]) -> Float[Array, "s n"]:
-        """The row of each factor for all of its classes."""
+        """Each factor's row for all its classes."""
         return spread_over_classes(values, self.sizes)
 
 

@@ -36,11 +36,11 @@ def lasso(
     """Coefficients that minimize ``‖y − X w‖² / 2n + penalty ‖w‖₁`` for each target; center inputs and targets first.
 
     Cyclic coordinate descent on the Gram matrix, all targets at once: a sweep costs ``d² k``, whatever ``n``. This is
-    scikit-learn's ``Lasso(alpha=penalty)`` without an intercept. A column of zeros has coefficient 0. Deterministic.
+    scikit-learn's ``Lasso(alpha=penalty)`` without an intercept. A zero column has coefficient 0. Deterministic.
 
     Args:
       penalty: weight of the penalty.
-      sweeps: largest number of sweeps; they end earlier when no coefficient moves any more.
+      sweeps: the most sweeps; they end earlier when no coefficient moves any more.
 
     Reference: Friedman et al. 2010, §2.1 (covariance updates).
     """
@@ -103,8 +103,8 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
 class Linear(NamedTuple):
     """A linear model between standardized columns.
 
-    ``weights [d, k]``; ``mean`` and ``deviation`` of inputs ``[d]`` and of targets ``[k]``, where a deviation of 0
-    marks a constant.
+    ``weights [d, k]``; ``mean`` and ``deviation`` of inputs ``[d]`` and targets ``[k]``, where deviation 0 marks a
+    constant.
     """
 
     weights: Float[Array, "d k"]
@@ -117,7 +117,7 @@ class Linear(NamedTuple):
 def lasso_standardized(
     inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float, *, sweeps: int = SWEEPS
 ) -> Linear:
-    """:func:`lasso` of standardized inputs and targets: one product of all columns gives their correlations.
+    """:func:`lasso` of standardized inputs and targets: one product over all columns gives their correlations.
 
     Args:
       penalty, sweeps: as for :func:`lasso`.
@@ -172,7 +172,7 @@ def lasso_validated(
     Args:
       other_inputs, other_targets: the validation samples.
       penalties: the penalties to choose among.
-      sweeps: largest number of sweeps per penalty.
+      sweeps: the most sweeps per penalty.
 
     Reference: Eastwood & Williams 2018, §4.2 (penalty chosen on a development set); Friedman et al. 2010, §2.5.
     """

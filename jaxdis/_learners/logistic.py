@@ -27,7 +27,7 @@ MARGIN = 1e-3
 
 
 class Logistic(NamedTuple):
-    """``coefficients [d, s]`` and ``intercepts [s]``; ``s`` runs over the values of all factors."""
+    """``coefficients [d, s]`` and ``intercepts [s]``; ``s`` runs over all factors' values."""
 
     coefficients: Float[Array, "d s"]
     intercepts: Float[Array, " s"]
@@ -51,26 +51,26 @@ def fit_logistic(
     """Minimize ``inverse_penalty · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are not penalized.
 
     ``inverse_penalty`` may differ between factors (infinity means no penalty), and so may ``weights``. This is
-    scikit-learn's ``LogisticRegression(C=inverse_penalty)``. All factors share one program, in which the logits
-    ``[n, s]`` are a single product. The method is a truncated Newton method: conjugate gradients solve for each step,
-    which is halved until the objective falls. They are preconditioned by the blocks of the Hessian that belong
-    to single classes, plus its restriction to the contrast along which the means of a factor's classes differ most;
-    near the optimum, by those of an earlier step. Each factor has its own step sizes and stops by itself, after
-    ``steps`` at the latest. Of many samples, a fifth gives the point from which descent on all of them starts.
+    scikit-learn's ``LogisticRegression(C=inverse_penalty)``. All factors share one program, in which the logits ``[n,
+    s]`` are a single product. The method is a truncated Newton method: conjugate gradients solve for each step, which
+    is halved until the objective falls. They are preconditioned by the Hessian's blocks that belong to single classes,
+    plus its restriction to the contrast along which a factor's class means differ most; near the optimum, by those from
+    an earlier step. Each factor has its own step sizes and stops by itself, after ``steps`` at the latest. If there are
+    many samples, a fifth gives the point from which descent on all starts.
 
-    With more than 64 codes, quasi-Newton steps of limited memory come first, and mostly suffice; what they have learned
-    of the Hessian is the preconditioner. With more codes than samples, descent is among their ``n`` coordinates in the
-    span of the samples, where the optimum is.
+    With more than 64 codes, limited-memory quasi-Newton steps come first, and mostly suffice; what they have learned
+    about the Hessian is the preconditioner. With more codes than samples, descent is among their ``n`` coordinates in
+    the samples' span, where the optimum is.
 
     Contract:
 
     - A class that does not occur has probability 0 up to rounding; constant codes get coefficient 0.
     - Each factor has its own objective, and its parameters stay fixed once it has converged. The other factors help to
       decide when preconditioners are renewed, and move the result only within the tolerance that follows.
-    - The relative distance of the objective from its optimum is at most 1e-6 for inverse penalties up to 100, and
-      mostly below 2e-5 without a penalty where the overlap of classes keeps parameters finite. Areas under the ROC
-      curve agree to 1e-4 for inverse penalties from 0.01 to 100 and without a penalty. Among few samples with codes
-      10⁵ times as large as the others, rounding may end descent as much as 20 % above the optimum.
+    - The objective's relative distance from its optimum is at most 1e-6 for inverse penalties up to 100, and mostly
+      below 2e-5 without a penalty where the overlap of classes keeps parameters finite. Areas under the ROC curve agree
+      to 1e-4 for inverse penalties from 0.01 to 100 and without a penalty. Among few samples with codes 10⁵ times as
+      large as the others, rounding may end descent as much as 20 % above the optimum.
     - With more than 64 codes, the objective may lie 3e-8 nats per sample above this, and with an inverse penalty of 100
       and codes whose scales differ by 1,000, a share of 5e-4.
     - Separable classes without a penalty have no optimum: descent ends where a step is expected to gain less than
@@ -122,7 +122,7 @@ def _no_worse(problem: Problem, parameters: Float[Array, "s e"]) -> Point:
 
 @exact_products
 def log_probabilities(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
-    """Log probability of every value of every factor."""
+    """Every factor's log probability of each value."""
     member = Groups.of(sizes).member
     logits = model.coefficients.T @ codes.T + model.intercepts[:, None]  # samples last: they fill vector registers
     shifted, _ = from_largest(logits, Groups.of(sizes))

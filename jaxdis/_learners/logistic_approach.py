@@ -1,4 +1,4 @@
-"""The way to near the optimum of multinomial logistic regression with many inputs: steps of limited memory (L-BFGS)."""
+"""The way to near the optimum in multinomial logistic regression with many inputs: limited-memory steps (L-BFGS)."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -29,7 +29,7 @@ def approach(
     The objective curves at least as much as its penalty, hence its distance from the optimum is at most ``½ Σ g² /
     penalty``; the slope of intercepts, which are free, is compared with ``LEVEL``. Also returned: what was remembered,
     and the factors for which this was not reached. An iteration is two products with all samples, a Newton step dozens:
-    the logits of a point are those of the last one plus a multiple of those of the direction.
+    a point's logits are the last one's plus a multiple of the direction's.
     """
 
     def iteration(state):

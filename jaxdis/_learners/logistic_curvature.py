@@ -1,4 +1,4 @@
-"""What replaces the Hessian of multinomial logistic regression where it is inverted: the preconditioner of descent."""
+"""What replaces the Hessian in multinomial logistic regression where it is inverted: the preconditioner for descent."""
 
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ WIDE = 65
 
 
 class Curvature(NamedTuple):
-    """Cholesky factors of parts of the Hessian: of its blocks that belong to single classes, and of its restriction to
-    one contrast of the classes of each factor; with many inputs, what steps of limited memory remember instead."""
+    """Cholesky factors for parts of the Hessian: its blocks that belong to single classes, and its restriction to one
+    contrast between each factor's classes; with many inputs, what limited-memory steps remember instead."""
 
     classes: Float[Array, "s e e"] | None
     contrasts: Float[Array, "k e e"] | None
@@ -54,7 +54,7 @@ def curvature_of(problem: Problem, probability: Float[Array, "b s r"]) -> Curvat
 
 
 def solve(problem: Problem, curvature: Curvature, right: Float[Array, "s e"]) -> Float[Array, "s e"]:
-    """An approximate inverse of the Hessian times ``right``, whose sum over the classes of each factor is 0."""
+    """An approximate inverse of the Hessian times ``right``, which sums to 0 over each factor's classes."""
     if curvature.memory is not None:
         return curvature.memory.solve(problem, right, curvature.memory.bound(problem, right))
     contrasts = problem.contrast[:, None] * problem.groups.member
@@ -64,7 +64,8 @@ def solve(problem: Problem, curvature: Curvature, right: Float[Array, "s e"]) ->
 
 
 def _inverse_bound(problem: Problem) -> Float[Array, "e e"]:
-    """The inverse of Böhning's bound on the Hessian, for the mean weights and the smallest penalty of all factors."""
+    """The inverse of Böhning's bound on the Hessian, for the mean weights and the smallest penalty among all
+    factors."""
     share = 0.5 * problem.count.astype(jnp.float32) / len(problem.inputs)
     weights = share * problem.factor_weights.mean(axis=1)
     products = jnp.einsum("bdn,bn,ben->de", problem.inputs, weights, problem.inputs)

@@ -1,4 +1,4 @@
-"""What steps of limited memory (L-BFGS) have seen of the Hessian of multinomial logistic regression."""
+"""What limited-memory steps (L-BFGS) have seen of the Hessian in multinomial logistic regression."""
 
 from typing import NamedTuple
 
@@ -13,10 +13,10 @@ REMEMBERED = 20
 
 
 class Memory(NamedTuple):
-    """The last ``m`` steps, the changes of the gradient along them, and the products of both; 0 before there are any.
+    """The last ``m`` steps, how the gradient changed along them, and the products of both; 0 before there are any.
 
     ``inverse``: that of a bound on the Hessian, and ``bounded``: this times the changes. ``scale``: what multiplies the
-    inverse, so that it fits the last step. ``count``: the number of steps so far.
+    inverse, so that it fits the last step. ``count``: how many steps so far.
     """
 
     inverse: Float[Array, "e e"]

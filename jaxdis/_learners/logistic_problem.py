@@ -26,8 +26,8 @@ ABSENT = -60.0
 
 
 class Point(NamedTuple):
-    """Parameters, the loss, the sum of the absolute true logits, which round, and the gradient of the loss; class
-    probabilities by blocks."""
+    """Parameters, the loss, the summed absolute true logits, which round, and the loss's gradient; class probabilities
+    by blocks."""
 
     parameters: Float[Array, "s e"]
     loss: Float[Array, " k"]
@@ -37,11 +37,11 @@ class Point(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Samples in blocks, whose logits stay in the cache of a CPU; samples of zeros, hence of no weight, fill the last.
+    """Samples in blocks, whose logits stay in a CPU's cache; zero samples, hence without weight, fill the last.
 
     Samples come last, to fill vector registers. ``longest``: the Euclidean length of each block's longest sample.
-    ``class_weights`` and ``factor_weights`` hold one row for each of ``s`` classes and ``k`` factors, or one row.
-    The objective is of ``count`` blocks from ``first`` on; the first block follows the last.
+    ``class_weights`` and ``factor_weights`` hold one row for each of ``s`` classes and ``k`` factors, or one row. The
+    objective covers ``count`` blocks from ``first`` on; the first block follows the last.
     """
 
     groups: Groups
@@ -74,7 +74,7 @@ class Problem(NamedTuple):
         return point.slope + self.penalty * point.parameters
 
     def over_blocks(self, add: Callable, total, arrays: tuple):
-        """``total = add(total, block, number)`` for each block of the objective, with its part of the arrays."""
+        """``total = add(total, block, number)`` for each block in the objective, with its part of the arrays."""
         blocks = len(self.inputs)
         if blocks == 1:
             return add(total, tuple(array[0] for array in arrays), 0)
@@ -90,7 +90,7 @@ class Problem(NamedTuple):
         return (a * b).sum(axis=1) @ self.groups.member
 
     def spread(self, values: Shaped[Array, " k"]) -> Float[Array, "s 1"]:
-        """The value of each factor for all of its classes."""
+        """Each factor's value for all its classes."""
         return (self.groups.member @ values.astype(jnp.float32))[:, None]
 
     def centered(self, vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
@@ -176,7 +176,7 @@ def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 
 
 
 def _contrast(sums: Float[Array, "s e"], groups: Groups) -> Float[Array, " s"]:
-    """The first principal component of the mean inputs of each factor's classes, of length 1."""
+    """The first principal component of the mean inputs of each factor's classes, with length 1."""
     means = _centered(safe_divide(sums, sums[:, -1:]), sums[:, -1:] > 0, groups)
     scatter = jnp.einsum("sk,sd,se->kde", groups.member, means, means)
     direction = jnp.linalg.eigh(scatter)[1][:, :, -1]
@@ -209,9 +209,9 @@ def from_largest(logits, groups: Groups):
 
 
 def _in_blocks(array: Num[Array, "n c"], parts: int) -> Num[Array, "b c r"]:
-    """Into blocks of samples, which come last; zeros, hence samples of no weight, fill the last rows.
+    """Into blocks of samples, which come last; zeros, hence samples without weight, fill the last rows.
 
-    The samples of a part are dealt like cards, so that every block is much like the part. The number of blocks is
+    The samples of a part are dealt like cards, so that every block is much like the part. How many blocks there are is
     prime, since factors that cycle through their values along the samples would otherwise show few values in a block.
     """
     n = array.shape[0] // parts

@@ -39,7 +39,7 @@ class Sorted(NamedTuple):
 
 
 def lifted(codes: Float[Array, "n d"], others: Float[Array, "m d"]) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
-    """Scale codes of tiny reach to ``LEAST_REACH`` by a power of two, and other samples of the same codes alike."""
+    """Scale codes with tiny reach to ``LEAST_REACH`` by a power of two, and the same codes on other samples alike."""
     reach = jnp.abs(codes).max(axis=0)
     unit = jnp.where((reach > 0) & (reach < LEAST_REACH), power_of_two_below(reach) / LEAST_REACH, 1.0)
     return codes / unit[None, :], others / unit[None, :]
@@ -74,7 +74,7 @@ def fit_margins(
     search; those over the positive side are one scatter of rows. Newton's method in two dimensions; deterministic.
 
     Args:
-      size: number of values of the factor.
+      size: how many values the factor has.
       ordered: the codes' :func:`sorted_sums`.
       inverse_penalty: weight of the loss (``C`` in scikit-learn).
       steps: upper limit of Newton steps; six or seven are usual.
@@ -140,8 +140,8 @@ def fit_margins(
 def margin_accuracy(model: Margins, codes: Float[Array, "n d"], classes: Int[Array, " n"]) -> Float[Array, " d"]:
     """Share of samples whose class has the largest value, for each single code. The first class wins a tie.
 
-    The maximum of several lines is convex, so a class wins on one interval of the code, between its crossings with all
-    other lines. This takes ``v² d`` crossings instead of ``n v d`` values.
+    The maximum of several lines is convex, so a class wins on one interval along the code, between its crossings with
+    all other lines. This takes ``v² d`` crossings instead of ``n v d`` values.
     """
     numbers = jnp.arange(model.slope.shape[0])
     earlier = (numbers[None, :] < numbers[:, None])[:, :, None]  # [class, other, 1]

@@ -24,11 +24,11 @@ def discrete_information(
     sort per code is needed, and no table of distances.
 
     Args:
-      sizes: number of classes of each factor.
+      sizes: how many classes each factor has.
       neighbors: which nearest neighbor sets the radius.
 
-    A sample that is alone in its class has no neighbor there. It is left out of the mean, but counted as a neighbor of
-    others; scikit-learn removes it first. With 16 samples of 16 classes the two differ by up to 0.4 nats, with 200 by
+    A sample that is alone in its class has no neighbor there. The mean leaves it out, but others count it as a
+    neighbor; scikit-learn removes it first. With 16 samples of 16 classes the two differ by up to 0.4 nats, with 200 by
     none.
 
     Reference: Ross 2014; scikit-learn's ``mutual_info_classif``.

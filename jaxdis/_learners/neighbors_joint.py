@@ -34,9 +34,9 @@ def joint_discrete_information(
     of the others is compared with all ``n`` samples.
 
     Args:
-      sizes: number of classes of each factor.
+      sizes: how many classes each factor has.
       neighbors: which nearest neighbor sets the radius.
-      norm: of the difference of two rows.
+      norm: for the difference between two rows.
     """
     n = codes.shape[0]
     codes = over_deviation(codes)
@@ -159,7 +159,7 @@ def _equal_in_class(group, column, size: int) -> Int[Array, " n"]:
 
 
 def _unsettled(needed):
-    """The samples that need distances, at the start of a list; their number; how many of them to process at once."""
+    """The samples that need distances, at the start of a list; how many they are; how many to process at once."""
     n = needed.shape[0]
     size = min(chunk_rows(n), n)
     rows = jnp.nonzero(needed, size=-(-n // size) * size, fill_value=n - 1)[0].astype(jnp.int32)
@@ -180,7 +180,7 @@ def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
 
 
 def _expected(distances, same, reach, neighbors: int):
-    """``E ψ(m)`` of the samples of a chunk, from their distances to all samples and from who shares their class."""
+    """``E ψ(m)`` for a chunk's samples, from their distances to all samples and from who shares their class."""
     own = jnp.where(same, distances, jnp.inf)
     # In a class of at most k samples, the farthest one counts.
     farthest = jnp.where(same, distances, -jnp.inf).max(axis=1)

@@ -30,7 +30,7 @@ ROWS = 1000
 
 
 class Estimate(NamedTuple):
-    """``information []`` in nats, and the number of training ``epochs []``."""
+    """``information []`` in nats, and how many ``epochs []`` training took."""
 
     information: Float[Array, "..."]
     epochs: Int[Array, "..."]
@@ -57,7 +57,7 @@ def neural_information(
         shuffles of themselves; the result is the value of the best epoch. ``"in_sample"`` (the authors' form): the
         training samples themselves, with one shuffle; the result is the best of the last five epochs, which
         memorization can push above the true value.
-      max_epochs: largest number of epochs.
+      max_epochs: the most epochs.
       width: hidden units per input.
 
     Contract:

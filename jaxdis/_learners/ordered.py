@@ -11,13 +11,13 @@ EVEN_SHARE = 0.01
 
 
 def digamma_table(count: int) -> Float[Array, " c"]:
-    """ψ of 0 … ``count``, with 0 in place of ψ(0)."""
+    """ψ of 0 … ``count``, with 0 instead of ψ(0)."""
     whole = jnp.arange(1, count + 1, dtype=jnp.float32)
     return jnp.concatenate([jnp.zeros(1, jnp.float32), digamma(whole)])
 
 
 def count_nearer(ordered: Float[Array, " n"], center, radius, *, closed: bool = False, start=None, stop=None):
-    """How many values of a sorted column lie in the ball of ``radius`` around each ``center``; open unless ``closed``.
+    """How many values in a sorted column lie in the ball of ``radius`` around each ``center``; open unless ``closed``.
 
     Distances are differences of float32 values: ``x ≤ center + radius`` would count the point that defines the radius.
 
@@ -31,7 +31,7 @@ def count_nearer(ordered: Float[Array, " n"], center, radius, *, closed: bool = 
 
 
 def tied_range(ordered: Float[Array, " n"], center, offset) -> dict[str, Int[Array, " n"]]:
-    """``start`` and ``stop`` of the values of a sorted column that lie exactly ``offset`` from each ``center``."""
+    """``start`` and ``stop`` of the values in a sorted column that lie exactly ``offset`` from each ``center``."""
     start, stop = (_count_below(ordered, center, offset, inclusive, None, None) for inclusive in (False, True))
     return {"start": start, "stop": stop}
 

@@ -27,17 +27,17 @@ class Recipe:
 
     Attributes:
       rate: Adam's step size.
-      epochs: largest number of passes over the training samples.
-      updates: least number of steps if no probe stops before. Few samples are therefore passed over more often, at a
-        rate that is lower in proportion; at the full one they are soon fitted too closely.
+      epochs: the most passes over the training samples.
+      updates: the fewest steps if no probe stops before. Few samples are therefore passed over more often, at a rate
+        that is lower in proportion; at the full one they are soon fitted too closely.
       cosine: whether the rate falls to 0 over all epochs, as half a period of a cosine.
       wide: number of codes above which the rate falls, by the power of 3/4; None: it never does.
       batch: samples per step; at most ``1 / smallest_epoch`` of the training samples.
-      smallest_epoch: least number of steps per epoch, so that small samples still get enough steps.
+      smallest_epoch: the fewest steps per epoch, so that small samples still get enough steps.
       standardize: whether each code is first scaled to mean 0 and variance 1.
       select: the epoch whose weights are kept. ``held_out``: the least cross-entropy on a share of the training samples
-        that is kept from training; ``train``: the highest accuracy on the batches of the epoch during training;
-        ``last``: the last.
+        that is kept from training; ``train``: the highest accuracy on the epoch's batches during training; ``last``:
+        the last.
       held_out: the share of training samples kept from training.
       patience: epochs without improvement after which a probe stops; None: never.
       stop_at: a probe stops after an epoch with a higher accuracy on its batches; that epoch is not kept unless it is
@@ -100,7 +100,7 @@ WIDTH = 256
 
 
 class Probe(NamedTuple):
-    """Weights of the probes of ``k`` factors; ``s`` runs over the values of all factors, factor by factor.
+    """Weights for the probes of ``k`` factors; ``s`` runs over all factors' values, factor by factor.
 
     ``hidden [d + 1, k h]`` (the last row is the bias; None for linear probes), ``output [s, h]`` (``[s, d]`` for linear
     probes) and ``bias [s]``. Outputs are rows because the matrix product of their gradient is then seven times as fast
@@ -126,17 +126,17 @@ def predict_with_probes(
     """Train ``r × k`` probes and predict the classes of the held-out samples.
 
     Args:
-      masks: the codes that each of ``r`` probes of each of ``k`` factors sees; the others are 0 for it.
+      masks: the codes that each of ``r`` probes sees for each of ``k`` factors; the others are 0 for it.
       recipe: how the probes are trained.
-      width: number of rectified hidden units; None: a linear softmax classifier.
+      width: how many rectified hidden units; None: a linear softmax classifier.
 
     Contract:
 
     - Codes must be finite. A class without training samples is never predicted.
-    - The order of codes does not matter: weights are drawn for codes in a canonical order.
+    - How codes are ordered does not matter: weights are drawn for codes in a canonical order.
     - All masks see the same batches, and no probe depends on how many others are trained, up to float32 rounding. Its
-      first weights depend on the largest number of classes of any factor.
-    - Temporary memory is that of one mask on CPU, where masks run one after the other, and of all masks on an
+      first weights depend on how many classes a factor has at most.
+    - Temporary memory suffices for one mask on CPU, where masks run one after the other, and for all masks on an
       accelerator.
     """
     if recipe.standardize:
@@ -217,7 +217,7 @@ def fit_probes(
 
 
 class _State(NamedTuple):
-    """The training of the probes of all factors: which still run, the epochs since each was ``best`` and its merit."""
+    """How all factors' probes are trained: which still run, the epochs since each was ``best`` and its merit."""
 
     epoch: Int[Array, ""]
     running: Bool[Array, " k"]
@@ -282,7 +282,7 @@ def _units(probe: Probe, inputs, mask) -> list[Float[Array, "n h"]]:
 
 
 def _gradient(probe: Probe, inputs, hot, share, mask, groups: Groups) -> tuple[Probe, Float[Array, " k"]]:
-    """The gradient of the mean cross-entropy, and the share of samples whose largest logit is that of the true class.
+    """The gradient of the mean cross-entropy, and how often the largest logit is the true class's.
 
     The gradient is written out, which halves the program that automatic differentiation would compile.
     """

@@ -32,8 +32,8 @@ def linear_ridge(
 ) -> Float[Array, "m k"]:
     """Predict standardized targets of other samples by the ``W`` that minimizes ``‖Y − X W‖² / n + penalty ‖W‖²``.
 
-    With more inputs than samples the Gram matrix of inputs is singular, and float32 solves with it to a few digits at
-    small penalties; that of samples gives the same ``W``.
+    With more inputs than samples the inputs' Gram matrix is singular, and float32 solves with it to a few digits at
+    small penalties; the samples' gives the same ``W``.
     """
     n, d = inputs.shape
     columns, goals = standardized(inputs), standardized(targets)
@@ -56,7 +56,7 @@ def kernel_ridge(
 ) -> Float[Array, "m k"]:
     """Predict standardized targets of other samples by ``K(others, inputs) (K + penalty)⁻¹ Y``.
 
-    ``K(x, y) = exp(−inverse_width ‖x − y‖²)`` of standardized inputs; by default ``inverse_width`` is one over the
+    ``K(x, y) = exp(−inverse_width ‖x − y‖²)`` on standardized inputs; by default ``inverse_width`` is one over the
     number of inputs that vary.
     """
     varies = (moments(inputs)[1] > 0).sum().astype(jnp.float32)
@@ -73,13 +73,13 @@ def kernel_ridge(
 
 
 def explained(predicted: Float[Array, "m k"], truth: Float[Array, "m k"]) -> Float[Array, " k"]:
-    """The share of each target's variance that predictions explain: 1 − squared error / variance; 0 of a constant."""
+    """The share of each target's variance that predictions explain: 1 − squared error / variance; 0 for a constant."""
     error = ((truth - predicted) ** 2).mean(axis=0)
     variance = moments(truth)[1] ** 2
     return jnp.where(variance > 0, 1 - safe_divide(error, variance), 0.0)
 
 
 def correlated(predicted: Float[Array, "m k"], truth: Float[Array, "m k"]) -> Float[Array, " k"]:
-    """The absolute correlation of each target with its prediction; 0 of a constant."""
+    """The absolute correlation of each target with its prediction; 0 for a constant."""
     products = standardized(predicted) * standardized(truth)
     return jnp.minimum(jnp.abs(products.mean(axis=0)), 1.0)

@@ -14,14 +14,14 @@ PARTS = 32
 
 
 def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " s"]:
-    """Area under the ROC curve of each class against the others of its factor; ties count half.
+    """Area under each class's ROC curve against its factor's others; ties count half.
 
-    The area is the share of pairs of a sample of the class and another sample in which the former has the higher score.
-    The scores of a class's own samples are sorted once per factor; every other sample then finds its place among them
-    by a search, which takes less than a fifth of the time of sorting all scores of the class.
+    The area is how often, among pairs with one sample from the class and one from outside, the former has the higher
+    score. The scores of a class's own samples are sorted once per factor; every other sample then finds its place among
+    them by a search, which takes less than a fifth of the time that sorting all the class's scores does.
 
     Args:
-      scores: of every class of every factor, in the order of :class:`~jaxdis._learners.groups.Groups`.
+      scores: for every class of every factor, ordered as :class:`~jaxdis._learners.groups.Groups`.
 
     Returns:
       NaN for a class that no sample has, or every sample.

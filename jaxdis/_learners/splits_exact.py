@@ -1,8 +1,8 @@
 """Splits at every threshold between sorted values, found by searching only the runs of samples that may hold the best.
 
-For each code the sorted samples are divided into runs. Sums over runs give the gain of the cuts between them, and a
-bound on the gain of the cuts within. Only the few percent of runs whose bound reaches the best gain are searched; no
-cut is missed. With few samples, every sample is a run.
+For each code the sorted samples are divided into runs. Sums over runs give the gain by cuts between them, and bound the
+gain by cuts within. Only the few percent of runs whose bound reaches the best gain are searched; no cut is missed. With
+few samples, every sample is a run.
 """
 
 import functools
@@ -38,7 +38,7 @@ SLACK = 1e-3
 
 
 class Exact(NamedTuple):
-    """A finder of splits over samples sorted by each code and divided into ``r`` runs of ``s`` samples.
+    """A split finder over samples sorted by each code and divided into ``r`` runs with ``s`` samples.
 
     - ``order [d, r, s]``: the samples of each run.
     - ``allowed [d, r, s]``: whether a cut after a sample separates different values.
@@ -59,7 +59,7 @@ class Exact(NamedTuple):
     alike: bool
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
-        """``state``: sums of gradients and of weights in each run, each ``[d, r, q, c]``."""
+        """``state``: summed gradients and weights in each run, each ``[d, r, q, c]``."""
         sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
         # From one code: rounding errors of differences of sums must not look like a side with samples.
         totals = Totals(sums[0][0].sum(axis=0), sums[1][0].sum(axis=0))
@@ -67,7 +67,7 @@ class Exact(NamedTuple):
         steps = self.order.shape[2]
 
         def between(parts):
-            """The gain of cuts between the runs of one code."""
+            """The gain by cuts between one code's runs."""
             ends, allowed = parts
             parent = Totals(*(part[None] for part in totals))
             return jnp.where(allowed[:, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
@@ -113,7 +113,7 @@ class Exact(NamedTuple):
         return tuple(jnp.where(empty, 0.0, part) for part in sums)
 
     def _rise(self, runs: Int[Array, " n"], gradient, node, nodes: int) -> Float[Array, "r q c"]:
-        """Sums of positive gradients in each run of one code; a sample has them in its own columns only."""
+        """Positive gradients summed in each of one code's runs; a sample has them in its own columns only."""
         columns = gradient.shape[1]
         sample = jnp.arange(len(runs), dtype=jnp.int32)[:, None]
         at = 0 if node is None else node[sample, self.own].astype(jnp.int32)
@@ -129,7 +129,7 @@ class Exact(NamedTuple):
         return jnp.maximum(each.max(axis=0), 1e-12), jnp.maximum(-each.min(axis=0), 1e-12)
 
     def _bound(self, sums, ends: Totals, rise, allowed: Bool[Array, "r s"], totals: Totals, steepest):
-        """An upper bound on the gain of any cut within a run of one code, ``[r, q, c]``.
+        """An upper bound on the gain by any cut within one code's run, ``[r, q, c]``.
 
         The gain is convex in the gradient and the weight of the left side. Along a run these start at the run's start
         and end at its end; they rise by at most its positive gradients and fall by at most its negative ones, no faster
@@ -233,7 +233,7 @@ class Exact(NamedTuple):
 
 
 def _numbered(mask: Float[Array, " x"]):
-    """The number of entries that are 1, and a function from 0, 1, … to the places of the first, the second, … of them.
+    """How many entries are 1, and a function from 0, 1, … to the places of the first, the second, … of them.
 
     Entries are counted by rows of ``ROW``, rows by rows of rows, and so on: a place is found from the last level to the
     first, which needs no list as long as the mask and no search of many steps.
@@ -261,7 +261,7 @@ def _numbered(mask: Float[Array, " x"]):
 
 
 def _by_rows(entries: Shaped[Array, " x"], filling) -> Shaped[Array, "r w"]:
-    """Entries in rows of ``ROW``, the last of which is filled."""
+    """Entries in rows of ``ROW``, the last one filled."""
     return jnp.pad(entries, (0, -entries.shape[0] % ROW), constant_values=filling).reshape(-1, ROW)
 
 

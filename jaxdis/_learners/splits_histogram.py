@@ -30,7 +30,7 @@ class Histogram(NamedTuple):
     def __call__(self, state, gradient, node, totals: Totals, priority):
         """Only left children are summed; their siblings are the parent minus the left child.
 
-        ``state``: sums of gradients and of weights in each bin and below, ``[d, b, q, c]`` both.
+        ``state``: gradients and weights summed in each bin and below, ``[d, b, q, c]`` both.
         """
         num_bins, columns = self.left_weight.shape[1], gradient.shape[1]
         if state is None:
@@ -76,11 +76,11 @@ def quantile_histogram(
 def quantile_bins(
     codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], max_bins: int
 ) -> tuple[Int[Array, "d n"], Int[Array, "d m"], Float[Array, " n"], Float[Array, ""]]:
-    """Bins of about equal weight: training and held-out samples as bin numbers, weights, half of the smallest weight.
+    """About equally heavy bins: training and held-out samples as bin numbers, weights, half the smallest weight.
 
-    The sorted samples fall into ``max_bins − 1`` windows of equal weight, and each window has one edge, in the middle
-    of its widest gap. This separates clusters, such as the values of a factor that a code copies, and outliers, which
-    the quantiles themselves would cut through. Ties share a bin.
+    The sorted samples fall into ``max_bins − 1`` equally heavy windows, and each window has one edge, in the middle of
+    its widest gap. This separates clusters, such as the values of a factor that a code copies, and outliers, which the
+    quantiles themselves would cut through. Ties share a bin.
     """
     if weights is None:
         ordered = sort_columns(codes)
@@ -126,7 +126,7 @@ def weights_of_nodes(
     alike: bool,
     most: int,
 ) -> list[Float[Array, "d b c"]]:
-    """Weight in each bin of each of these nodes. If all weights are 1 (``alike``), two nodes share an integer.
+    """Weight in each bin at each of these nodes. If all weights are 1 (``alike``), two nodes share an integer.
 
     ``most``: no bin has more samples. Up to 255, integers of two bytes hold two counts, and are added twice as fast.
     """
@@ -142,6 +142,6 @@ def weights_of_nodes(
 
 
 def siblings(left, parent):
-    """Combine ``[d, b, q, c]`` of left children and of their parents into ``[d, b, 2 q, c]``."""
+    """Combine ``[d, b, q, c]`` from left children and their parents into ``[d, b, 2 q, c]``."""
     both = jnp.stack([left, parent - left], axis=3)
     return both.reshape(*both.shape[:2], -1, both.shape[4])

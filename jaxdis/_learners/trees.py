@@ -1,9 +1,9 @@
-"""Trees of fixed depth, one for each column of gradients, grown together level by level, and the paths through them.
+"""Trees with fixed depth, one for each gradient column, grown together level by level, and the paths through them.
 
 Trees see numbers, not values: each code of each sample is a number (a bin or a rank), and a split sends a sample right
 when its number is above the cut. A ``Finder`` finds the cuts: at every threshold between sorted values
 (:mod:`jaxdis._learners.splits_exact`), or at the edges of quantile bins (:mod:`jaxdis._learners.splits_histogram`).
-Held-out samples may be in other numbers, with thresholds in place of cuts.
+Held-out samples may be in other numbers, with thresholds instead of cuts.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -28,9 +28,9 @@ NEVER = float(jnp.finfo(jnp.float32).max)
 
 
 class Splits(NamedTuple):
-    """The splits of one level, each ``[q, c]`` for ``q`` nodes of ``c`` trees.
+    """One level's splits, each ``[q, c]`` for ``q`` nodes in ``c`` trees.
 
-    ``cut`` is in the numbers of training samples, ``threshold`` the same in those of held-out samples.
+    ``cut`` is in the training samples' numbers, ``threshold`` the same in the held-out samples'.
     """
 
     feature: Int[Array, "q c"]
@@ -70,7 +70,7 @@ def gain_of(left_gradient, left_weight, totals: Totals, least):
     """Decrease of squared error by a cut: ``(G_l − W_l G / W)² W / (W_l W_r)``; −1 where a side has no sample.
 
     This is Friedman's improvement times the weights of both sides, the decrease that importances sum. It takes one
-    division and no difference of large squares.
+    division and no difference between large squares.
     """
     right_weight = totals.weight - left_weight
     sides = left_weight * right_weight
@@ -99,15 +99,15 @@ def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Floa
 def grow(
     find: Finder, numbers: Float[Array, "d n"], gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
 ) -> tuple[list[Splits], UInt[Array, "n c"]]:
-    """Grow one tree on every column of gradients.
+    """Grow one tree on every gradient column.
 
     Args:
-      numbers: of each code of every sample, whole numbers as float32.
+      numbers: for each code of every sample, whole numbers as float32.
       totals: totals of the roots, ``[1, c]``.
       priority: ``[d, 2^depth − 1, c]`` in [0, 1); the largest wins a tie.
 
     Returns:
-      the splits of each level and the leaf of every sample ``[n, c]``.
+      each level's splits and every sample's leaf ``[n, c]``.
     """
     blocks, path, node, state, levels = _in_blocks(numbers), None, None, None, []
     for level in range(depth):
@@ -137,7 +137,7 @@ def leaves(numbers: Float[Array, "d n"], levels: list[Splits]) -> UInt[Array, "c
 def descend(numbers: Float[Array, "d n"], node: UInt[Array, "c n"] | None, feature, cut) -> UInt[Array, "c n"]:
     """Nodes one level down: ``2 q`` to the left, ``2 q + 1`` to the right.
 
-    Samples come last: a tree then reads whole rows of numbers and compares them with one cut for each of its nodes.
+    Samples come last: a tree then reads whole rows and compares them with one cut for each of its nodes.
     """
     kind = jnp.uint8 if 2 * len(cut) <= 256 else jnp.uint16
 
@@ -175,8 +175,8 @@ def _descend_blocks(numbers: Float[Array, "b d r"], path: UInt[Array, "b c r"] |
 def by_blocks(function, *arrays: Shaped[Array, "n ..."]):
     """Apply a function of one sample to about ``BLOCK`` samples at a time on CPU.
 
-    The arrays of a block stay in cache, and the result is written once: XLA would otherwise fuse ``function`` into
-    every reader of its result and compute it again for each.
+    A block's arrays stay in cache, and the result is written once: XLA would otherwise fuse ``function`` into every
+    reader of its result and compute it again for each.
     """
     n = arrays[0].shape[0]
     return jax.lax.map(lambda rows: function(*rows), arrays, batch_size=-(-n // _blocks(n)))

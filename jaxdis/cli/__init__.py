@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command.
 
     Returns:
-      0 on success; after a message of one line, 2 on failure and 130 on Ctrl-C; 141 if nobody reads the output.
+      0 on success; after a one-line message, 2 on failure and 130 on Ctrl-C; 141 if nobody reads the output.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments

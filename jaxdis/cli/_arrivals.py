@@ -1,4 +1,4 @@
-"""Scores of one file that have arrived so far, as one table."""
+"""One file's scores that have arrived so far, as one table."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from jaxdis.evaluation._results import Scores
 
 
 def joined(arrived: Sequence[Scores]) -> Scores:
-    """The columns that have arrived, for the members that all of them have.
+    """The columns that have arrived, for the members that they all have.
 
-    Members come in chunks: metrics of the first chunk arrive one after the other, then those of the next.
+    Members come in chunks: the first chunk's metrics arrive one after the other, then the next chunk's.
     """
 
     def whole(field: str) -> dict:

@@ -15,7 +15,7 @@ class Benchmark:
     """Measure members scored per second for each metric and zoo size, training updates per second, and compile times.
 
     The most expensive metrics come last, so that a short run still measures all others. To compare an accelerator with
-    another machine, pass the records of both to --compare.
+    another machine, pass both records to --compare.
     """
 
     minutes: float | None = None
@@ -161,7 +161,7 @@ class Benchmark:
         terminal.start(folder)
 
     def _shown(self):
-        """A line with what is being measured, and a bar of the time that is used up."""
+        """A line with what is being measured, and a bar for the time that is used up."""
         import contextlib
 
         from rich.progress import BarColumn, Progress, TextColumn

@@ -1,4 +1,4 @@
-"""``jaxdis compare``: which of several sets of scores is higher, and how sure that is."""
+"""``jaxdis compare``: which of several score sets is higher, and how sure that is."""
 
 import dataclasses
 import html
@@ -14,10 +14,10 @@ from jaxdis.cli._outputs import check_outputs
 
 @dataclasses.dataclass(frozen=True)
 class Compare:
-    """Compare the scores of sets of models: differences of means, their intervals, and tests.
+    """Compare scores between sets of models: differences in means, their intervals, and tests.
 
-    Each set holds a row per model, such as one per seed: a CSV or JSON file of `jaxdis score`, or what `Scores.save`
-    wrote. A folder of codes, or of trained zoos, is scored first. More than two sets are compared with the best.
+    Each set holds a row per model, such as one per seed: a CSV or JSON file by `jaxdis score`, or what `Scores.save`
+    wrote. A folder with codes, or with trained zoos, is scored first. More than two sets are compared with the best.
     """
 
     sets: tyro.conf.Positional[tuple[str, ...]]
@@ -65,7 +65,7 @@ class Compare:
             write_text(self.out, _page(found))
 
     def _sets(self) -> tuple[list, bool]:
-        """The sets, of which folders of codes are scored, and whether any was."""
+        """The sets, where folders with codes are scored, and whether any was."""
         from jaxdis.study._store import Store
 
         folders = [text for text in self.sets if Path(text).is_dir()]
@@ -78,7 +78,7 @@ class Compare:
 
 
 def _holds_codes(folder: Path) -> bool:
-    """Whether a folder is a zoo, or holds files of codes instead of scores."""
+    """Whether a folder is a zoo, or holds codes in files instead of scores."""
     from jaxdis._core.zoo_files import ZOO_FILE
 
     def has_codes(path: Path) -> bool:
@@ -88,7 +88,7 @@ def _holds_codes(folder: Path) -> bool:
 
 
 def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
-    """The scores of the codes in a folder, under the names of their files."""
+    """The scores for the codes in a folder, under their files' names."""
     from jaxdis._core.zoo_files import ZOO_FILE
     from jaxdis.cli._metric_texts import plan_of_texts
     from jaxdis.encoders import load
@@ -107,7 +107,7 @@ def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
 
 
 def _names(texts: tuple[str, ...]) -> list[str]:
-    """Short names of sets, by which they differ."""
+    """Short names for sets, by which they differ."""
     names = [Path(text).stem for text in texts]
     return names if len(set(names)) == len(names) else list(texts)
 

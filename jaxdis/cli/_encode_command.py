@@ -1,4 +1,4 @@
-"""``jaxdis encode``: representations of images under a trained zoo, as a file that ``jaxdis score`` reads."""
+"""``jaxdis encode``: images as a trained zoo represents them, in a file that ``jaxdis score`` reads."""
 
 import dataclasses
 from pathlib import Path
@@ -13,10 +13,10 @@ from jaxdis.cli._pictures import own_pictures
 
 @dataclasses.dataclass(frozen=True)
 class Encode:
-    """Encode images with every member of a trained zoo, and write codes and factors to an .npz.
+    """Encode images with every member in a trained zoo, and write codes and factors to an .npz.
 
-    The images are drawn from a data set, by default the zoo's own, or read from a file. With slots, scenes are drawn
-    in two groups of similar ones, in which `jaxdis score` can find the order of slots.
+    The images are drawn from a data set, by default the zoo's own, or read from a file. With slots, scenes are drawn in
+    two groups of similar ones, in which `jaxdis score` can find how slots are ordered.
     """
 
     zoo: tyro.conf.Positional[Path]
@@ -71,7 +71,7 @@ class Encode:
         terminal.console().print(words + after, markup=False, soft_wrap=True)
 
     def _of_data(self, zoo):
-        """Representations of samples of a data set, and their factors."""
+        """Representations for samples from a data set, and their factors."""
         import numpy as np
 
         from jaxdis.encoders._load import encoded_by_zoo, encoded_pictures
@@ -86,7 +86,7 @@ class Encode:
         return representation, {"factors": factors.values, "names": np.array(factors.names), "sizes": sizes}
 
     def _of_slots(self, zoo) -> dict:
-        """The arrays of slots: of scenes of a data set, or of images in a file."""
+        """The arrays with slots: for scenes from a data set, or for images in a file."""
         from jaxdis.cli._slot_files import arrays_of
         from jaxdis.encoders._evaluate_slots import drawn_scenes, slots_of_zoo
         from jaxdis.evaluation._arrays_file import read_images
@@ -103,7 +103,7 @@ class Encode:
             return arrays_of(codes, segments, scenes.samples(), groups=2)
 
     def _of_file(self, zoo):
-        """Representations of the images in a file, and what it knows of their factors."""
+        """Representations for the images in a file, and what it knows about their factors."""
         from jaxdis.encoders._load import by_chunks
         from jaxdis.evaluation._arrays_file import read_images
 

@@ -1,4 +1,4 @@
-"""``jaxdis list`` and ``jaxdis data``: the tables of the library as text, and pictures of its data sets."""
+"""``jaxdis list`` and ``jaxdis data``: the library's tables as text, and pictures of its data sets."""
 
 import dataclasses
 import importlib
@@ -37,7 +37,7 @@ FUNCTIONS = (
 
 
 class Row(NamedTuple):
-    """One row of a table: a list shows ``name`` and ``title`` on one line under ``group``; ``detail()`` is all text."""
+    """One row in a table: a list shows ``name`` and ``title`` on one line under ``group``; ``detail()`` is all text."""
 
     name: str
     title: str
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 def rows_of(what: str) -> dict[str, Row]:
-    """The rows of a table by name."""
+    """A table's rows by name."""
     return {row.name: row for row in _TABLES[what].make()}
 
 
@@ -128,7 +128,7 @@ def _costs(metric) -> str:
 
 
 def _of_study(name: str, metric, subject: str) -> Row:
-    """A metric that studies compute, of more than the codes of one member."""
+    """A metric that studies compute from more than one member's codes."""
     about = metric.about
     detail = f"{_headline(about)}\n\n{plain(inspect.getdoc(type(metric)) or '')}"
     return Row(name, _headline(about), f"{subject}, in studies", about.references, lambda: detail)
@@ -288,7 +288,7 @@ def _entry(key: str) -> str:
 
 
 def look_up_row(what: str, name: str) -> Row:
-    """One row of a table.
+    """One row in a table.
 
     Raises:
       ValueError: for an unknown name, suggesting the most similar one.
@@ -299,7 +299,7 @@ def look_up_row(what: str, name: str) -> Row:
 
 
 def cited_by(name: str) -> tuple[str, ...]:
-    """Keys of the publications behind a row of any table.
+    """Keys for the publications behind a row in any table.
 
     Raises:
       ValueError: for a name that is in no table.
@@ -321,7 +321,7 @@ OWN = f"""@software{{jaxdis,
 
 @dataclasses.dataclass(frozen=True)
 class List:
-    """Show the tables of the library; with names after a table, show these rows in full.
+    """Show the library's tables; with names after a table, show these rows in full.
 
     The command `jaxdis list references --bibtex jaxdis mig dsprites` prints BibTeX entries for what was used.
     """
@@ -363,7 +363,7 @@ class List:
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Draw a contact sheet of a data set, or fetch the files of one that is read from files."""
+    """Draw a data set's contact sheet, or fetch the files for one that is read from files."""
 
     action: tyro.conf.Positional[Literal["show", "prepare"]]
     """show: draw the sheet, with one row of images per factor.

@@ -1,4 +1,4 @@
-"""``jaxdis report``: a page on codes of models that were trained elsewhere."""
+"""``jaxdis report``: a page on codes from models that were trained elsewhere."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,8 @@ from jaxdis.cli._outputs import check_pictures
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Score codes of models that were trained elsewhere, and write a page: which setting is best, and how sure that is.
+    """Score codes from models that were trained elsewhere, and write a page: which setting is best, and how sure that
+    is.
 
     Codes are read as by `jaxdis score`. The table of --meta tells seeds and settings: columns file (or member), seed,
     and any hyperparameter; model and data, if there are several.

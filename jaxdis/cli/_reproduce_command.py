@@ -15,7 +15,7 @@ from jaxdis.cli._outputs import check_pictures, kept_cells
 class Reproduce:
     """Reproduce a paper and write a page that shows its printed numbers next to the measured ones.
 
-    The page also redraws the figures and gives a verdict on each claim of the paper.
+    The page also redraws the figures and gives a verdict on each of the paper's claims.
 
     Running the same command again resumes it.
     """
@@ -117,7 +117,7 @@ class Reproduce:
         terminal.console().print(f"page: {page.resolve().as_uri()}", markup=False)
 
     def _take_over(self, work, out: Path, extend: bool) -> None:
-        """Copy what the given folders, or folders in them, hold of a study."""
+        """Copy what the given folders, or folders in them, hold from a study."""
         from jaxdis.study import Store, StoreError
 
         given = [found for folder in self.study for found in (folder, *folder.glob("*"), *folder.glob("*/*"))]
@@ -134,7 +134,7 @@ class Reproduce:
 
 
 def _print_verdicts(path: Path) -> None:
-    """Number of claims by verdict."""
+    """How many claims there are by verdict."""
     import csv
 
     from jaxdis.papers.harness._paper_page import in_number

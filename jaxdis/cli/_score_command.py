@@ -1,4 +1,4 @@
-"""``jaxdis score``: scores of the codes in files, and of trained zoos."""
+"""``jaxdis score``: scores for codes in files, and for trained zoos."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ class Score:
     A file of codes is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors` [samples,
     factors] (class numbers), and optionally `names`, `sizes` (0 marks a continuous factor) and `variances`. A zoo is a
     folder that `jaxdis train` wrote; its members encode new images of its data set, and FactorVAE, BetaVAE and IRS
-    intervene in it. A zoo of pictures of your own needs --data folder:PATH and --factors.
+    intervene in it. A zoo on your own pictures needs --data folder:PATH and --factors.
     """
 
     files: tyro.conf.Positional[tuple[str, ...]] = ()
@@ -142,7 +142,7 @@ class Score:
                 write_text(path, text_of(file_scores, factors, several=len(self._paths()) > 1))
 
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
-        """Read files: a zoo's path alone, or the codes of files that can be scored as the members of one zoo."""
+        """Read files: a zoo's path alone, or the codes from files that can be scored as members in one zoo."""
         from jaxdis._core.tables.column_files import printable
         from jaxdis._core.zoo_files import is_zoo
         from jaxdis.evaluation._arrays_file import alike, load_arrays
@@ -167,7 +167,7 @@ class Score:
             yield group
 
     def _say_factors(self, group: Mapping, factors: dict[str, str]) -> None:
-        """Print how the factors of a group were read, if no group before it had the same."""
+        """Print how a group's factors were read, if no group before it had the same."""
         from jaxdis.evaluation._arrays_file import in_words
 
         first, arrays = next(iter(group.items()))
@@ -180,7 +180,7 @@ class Score:
         factors |= dict.fromkeys(group, words)
 
     def _scored(self, group: Mapping, plan: Mapping, factors: Mapping[str, str]) -> dict:
-        """Scores by the names of files. The numbers of a file do not depend on the others of its group."""
+        """Scores by file name. A file's numbers do not depend on the others in its group."""
         import jax
         import numpy as np
 
@@ -243,7 +243,7 @@ class Score:
             return evaluate_encoder(zoo, data, self._metrics(plan), key, source=source, **samples, **how)
 
     def _score_slots(self, zoo, key):
-        """A zoo of slots, on scenes of its own data set."""
+        """A zoo with slots, on scenes from its own data set."""
         from jaxdis.encoders import evaluate_slots
 
         metrics = "all" if self.metrics == ("standard",) else self.metrics
@@ -267,7 +267,7 @@ class Score:
         return "standard" if self.metrics == ("standard",) and self.preset is None else plan
 
     def _kept_too(self, arrived: Callable | None, name: str, factors: Mapping[str, str]) -> Callable | None:
-        """A callback that also writes what has arrived: of a single file, whose metrics may take hours."""
+        """A callback that also writes what has arrived: for a single file, whose metrics may take hours."""
         if len(self._paths()) > 1 or not (self.csv or self.json):
             return arrived
         from jaxdis.cli._arrivals import joined
@@ -300,7 +300,7 @@ class Score:
 
 
 def _refusal(refused: Mapping[str, str], count: int) -> str:
-    """What was wrong with some of several files, or with all of them alike."""
+    """What was wrong with some files, or with all alike."""
     if len(refused) == count and len(set(refused.values())) == 1:
         return next(iter(refused.values()))
     reasons = "; ".join(f"{name}: {words}" for name, words in refused.items())
@@ -308,7 +308,7 @@ def _refusal(refused: Mapping[str, str], count: int) -> str:
 
 
 def _sound(arrays) -> bool:
-    """Whether a file holds one member, not too large for a group, of which nothing will be warned of or refused."""
+    """Whether a file holds one member, not too large for a group, about which nothing will be warned or refused."""
     import numpy as np
 
     from jaxdis._core.arrays import LARGEST, SMALLEST
@@ -322,7 +322,7 @@ def _sound(arrays) -> bool:
 
 
 def _check_numbering(factors) -> None:
-    """Held-out samples in NumPy's format have class numbers: those of a table must be the same."""
+    """Held-out samples in NumPy's format have class numbers: a table's must be the same."""
     for name, values in zip(factors.names, factors.classes or (), strict=bool(factors.classes)):
         if values is not None and list(values) != list(range(len(values))):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""``jaxdis sensitivity``: how far the ranking of models depends on options of metrics, samples and seeds."""
+"""``jaxdis sensitivity``: how far the models' ranking depends on metrics' options, samples and seeds."""
 
 import dataclasses
 import html
@@ -13,9 +13,9 @@ from jaxdis.cli._outputs import check_outputs, check_pictures
 
 @dataclasses.dataclass(frozen=True)
 class Sensitivity:
-    """Compute how far the ranking of models by each metric depends on options, numbers of samples and seeds.
+    """Compute how far the models' ranking by each metric depends on options, sample sizes and seeds.
 
-    Codes are read as by `jaxdis score`; several files, or members of one file, are the models that are ranked.
+    Codes are read as by `jaxdis score`; several files, or members in one file, are the models that are ranked.
     """
 
     files: tyro.conf.Positional[tuple[str, ...]]

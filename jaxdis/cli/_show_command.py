@@ -17,7 +17,7 @@ LONGEST_NAME = 10
 
 @dataclasses.dataclass(frozen=True)
 class Show:
-    """Show which code encodes which factor: a table of bars in the terminal, and on request a picture.
+    """Show which code encodes which factor: a table with bars in the terminal, and on request a picture.
 
     Bars show mutual information as a share of the factor's entropy, or another relation.
     """

@@ -1,4 +1,4 @@
-"""Slots in files: what ``jaxdis encode`` writes of a zoo with slots, and how ``jaxdis score`` reads it."""
+"""Slots in files: what ``jaxdis encode`` writes for a zoo with slots, and how ``jaxdis score`` reads it."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ _BETWEEN = "."
 
 
 def arrays_of(codes: np.ndarray, segments: np.ndarray, scenes, groups: int) -> dict[str, np.ndarray]:
-    """The arrays of a file of slots.
+    """The arrays in a file with slots.
 
     Args:
       codes: ``[m, n, s, d]``.
-      segments: ``[m, n, h, w]``, the slot of each pixel.
+      segments: ``[m, n, h, w]``, each pixel's slot.
       scenes: :class:`~jaxdis.data.SceneSamples`.
-      groups: number of groups of equal length in which scenes were drawn.
+      groups: in how many equally long groups scenes were drawn.
     """
     names = [_BETWEEN.join(pair) for pair in scenes.labels]
     return {
@@ -34,11 +34,11 @@ def arrays_of(codes: np.ndarray, segments: np.ndarray, scenes, groups: int) -> d
 
 
 def score_slots(arrays, levels: Sequence[str], groups: int | None, key, progress, batch_size: int | None):
-    """Score the slots of a file at each level: :func:`jaxdis.evaluate_structured`, its columns under ``slots``.
+    """Score a file's slots at each level: :func:`jaxdis.evaluate_structured`, its columns under ``slots``.
 
     Args:
       arrays: :class:`~jaxdis.evaluation._arrays_file.Arrays`, codes ``[n, s, d]`` or ``[m, n, s, d]``.
-      levels, groups: those of the shell; those of the file if empty and None.
+      levels, groups: the shell's; the file's if empty and None.
     """
     from jaxdis.encoders._slot_metrics import named
     from jaxdis.evaluation._results import Scores

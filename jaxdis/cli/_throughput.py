@@ -1,7 +1,7 @@
-"""Throughput of a machine: members scored per second, training updates per second, and what compiling costs.
+"""A machine's throughput: members scored per second, training updates per second, and what compiling costs.
 
-The workload of scoring is 10,000 samples (and 5,000 held-out ones) of ten codes with the five factors of dSprites; that
-of training is a small β-VAE on hearts.
+What is scored are 10,000 samples (and 5,000 held-out ones) with ten codes and dSprites' five factors; what is trained
+is a small β-VAE on hearts.
 """
 
 import json
@@ -35,8 +35,8 @@ _FORMAT = 1
 class Row(NamedTuple):
     """One measurement: ``per_second`` members (or, for training, updates of one member) after ``compile_seconds``.
 
-    ``compile_seconds`` is the time of the first call minus that of the second, or the time to load the program if
-    another process has cached it on disk. Zoo sizes of one metric may share a program.
+    ``compile_seconds`` is the first call's time minus the second's, or the time to load the program if another process
+    has cached it on disk. Zoo sizes for one metric may share a program.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 class Record(NamedTuple):
-    """All measurements of a machine, those skipped for lack of time, and the peak memory in bytes (None if unknown)."""
+    """All measurements on a machine, those skipped for lack of time, and the peak memory in bytes (None if unknown)."""
 
     machine: Mapping[str, Any]
     samples: int
@@ -64,17 +64,17 @@ def measure(
     samples: int = 10_000,
     progress: Callable[[str, int, float], None] | None = None,
 ) -> Record:
-    """Measure training and every metric at every zoo size, the most expensive last, within a number of minutes.
+    """Measure training and every metric at every zoo size, the most expensive last, within given minutes.
 
     A measurement begins only if it is expected to end in time, according to the metric's row (``About.seconds``) or to
     the time per member at a smaller size.
 
     Args:
-      metrics: mapping from names to metrics; all of ``METRICS`` when None.
-      zoo_sizes: numbers of members, in any order.
-      minutes: limit of the total wall time.
-      samples: number of samples per member; half as many are held out.
-      progress: called before each measurement with its name, its zoo size and the share of the time that is used up.
+      metrics: mapping from names to metrics; all in ``METRICS`` when None.
+      zoo_sizes: how many members, in any order.
+      minutes: limit for the total wall time.
+      samples: samples per member; half as many are held out.
+      progress: called before each measurement with its name, its zoo size and what share of the time is used up.
     """
     end = time.perf_counter() + 60 * minutes
     metrics = dict(METRICS if metrics is None else metrics)
@@ -132,7 +132,7 @@ def zoo(size: int, samples: int, *, seed: int) -> tuple[np.ndarray, Factors]:
 
 
 def _training(size: int) -> Row:
-    """Train a zoo of one β-VAE under several seeds; count the updates of all members per second."""
+    """Train one β-VAE under several seeds as a zoo; count all members' updates per second."""
     method = Vae("beta", Mlp((128, 128), num_codes=6))
     trained = members({"beta": {"beta": 4, "learning_rate": 1e-3}}, size, method)
     seconds = []
@@ -146,7 +146,7 @@ def _training(size: int) -> Row:
 
 
 def machine() -> dict[str, Any]:
-    """The devices of this machine, and software versions."""
+    """This machine's devices, and software versions."""
 
     devices = jax.devices()
     return {
@@ -160,7 +160,7 @@ def machine() -> dict[str, Any]:
 
 
 def peak_bytes() -> int | None:
-    """Peak of device memory so far, or on CPU that of the process; None where neither is known."""
+    """Peak of device memory so far, or on CPU the process's; None where neither is known."""
     stats = jax.devices()[0].memory_stats()
     if stats and "peak_bytes_in_use" in stats:
         return int(stats["peak_bytes_in_use"])
@@ -198,7 +198,7 @@ def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float,
     """What both records measured: name, zoo size, both throughputs, and how many times as fast the second is.
 
     Raises:
-      ValueError: if they measured nothing in common, or different numbers of samples.
+      ValueError: if they measured nothing in common, or on more or fewer samples.
     """
     if one.samples != other.samples:
         raise ValueError(

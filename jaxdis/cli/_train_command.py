@@ -94,7 +94,7 @@ class Train:
         terminal.console().print(finished.message, markup=False)
 
     def _narrowed(self, sources):
-        """The data set with correlated factors and without a combination; None for all of it."""
+        """The data set with correlated factors and without a combination; None for all."""
         from jaxdis._core.lookup import look_up
         from jaxdis.data import DATASETS
 
@@ -146,7 +146,7 @@ class Train:
             raise ValueError(f"learning_rate: must be a number above 0, got {self.learning_rate}")
 
     def _settings(self, objective: str) -> dict:
-        """The settings of the command line that this objective has."""
+        """The settings on the command line that this objective has."""
         import inspect
 
         from jaxdis.models import OBJECTIVES

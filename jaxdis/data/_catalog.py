@@ -35,8 +35,8 @@ def dsprites(
     """Render dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
 
     Args:
-      source: the official npz or hdf5 file, or a folder of tensorflow-datasets with a prepared ``dsprites``; None
-        renders the images.
+      source: the official npz or hdf5 file, or a tensorflow-datasets folder with a prepared ``dsprites``; None renders
+        the images.
       cached: whether to gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of
         rendering.
       circular: whether metrics take orientations as angles instead of as classes, as in the papers; the last
@@ -48,7 +48,7 @@ def dsprites(
 
 @checked
 def hearts(*, dtype="float32") -> Pair:
-    """Render upright hearts of dSprites at half the resolution, [32, 32, 1]: scale, x and y vary, in 3,072 images.
+    """Render upright dSprites hearts at half the resolution, [32, 32, 1]: scale, x and y vary, in 3,072 images.
 
     ``dtype`` as for :func:`dsprites`.
     """
@@ -77,7 +77,7 @@ def noisy_dsprites(
 def scream_dsprites(
     painting=None, source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
 ) -> Pair:
-    """Render Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a patch of a painting, [64, 64, 3].
+    """Render Scream-dSprites (Locatello et al. 2019): the sprite as a negative on part of a painting, [64, 64, 3].
 
     Args:
       painting: a picture file of The Scream, or a float32 array [height, width, 3] in [0, 1]; None reads
@@ -105,10 +105,10 @@ def multi_dsprites(
 ) -> Pair:
     """Render Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored sprites that hide each other, [64, 64, 3].
 
-    See :func:`jaxdis.data._multi_sprites.scene` and ``parts`` for masks and the factors of each object.
+    See :func:`jaxdis.data._multi_sprites.scene` and ``parts`` for masks and each object's factors.
 
     Args:
-      max_objects, min_objects: range of the number of objects.
+      max_objects, min_objects: how many objects a scene may have.
       source, cached, dtype: as for :func:`dsprites`.
     """
     space = multi_sprites.space(max_objects, min_objects)
@@ -120,7 +120,7 @@ def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident:
     """Render Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
 
     Args:
-      source: the official hdf5 file, or a folder of tensorflow-datasets with a prepared ``shapes3d``; None renders the
+      source: the official hdf5 file, or a tensorflow-datasets folder with a prepared ``shapes3d``; None renders the
         images.
       cached: whether to gather from traced layers (183 MB in memory and on disk, built once in seconds) instead of
         tracing each image; ignored with a ``source``.
@@ -143,7 +143,7 @@ def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: b
     Args:
       source: the official npz file.
       variant: "toy", "realistic", "real" (1,036,800 images each), "complex" or "challenge" (460,800 each; the latter is
-        any file of the 2019 competition).
+        any file from the 2019 competition).
       resident: whether to copy all images to the device (12.7 GB) instead of leaving them on disk.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
@@ -173,11 +173,10 @@ def cars3d(source: str | Path | None = None, *, circular: bool = False, dtype="f
 def smallnorb(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
     """Read SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
 
-    The instance (which of the ten toys of a category is shown) is not a factor: it is drawn for every image, from the
-    key.
+    The instance (which of a category's ten toys is shown) is not a factor: it is drawn for every image, from the key.
 
     Args:
-      source: the folder of the six official matrices, or a folder of tensorflow-datasets with a prepared ``smallnorb``.
+      source: the folder with the six official matrices, or a tensorflow-datasets folder with a prepared ``smallnorb``.
       circular: whether metrics take azimuths as angles instead of as classes.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
@@ -207,15 +206,15 @@ def teapots(
     circular: bool = False,
     dtype="float32",
 ) -> Pair:
-    """Render teapots (Eastwood & Williams 2018) in any color, seen from any point of a hemisphere, [64, 64, 3].
+    """Render teapots (Eastwood & Williams 2018) in any color, seen from any point on a hemisphere, [64, 64, 3].
 
-    Five continuous factors: azimuth, elevation, red, green, blue. Light and background of the published images are
+    Five continuous factors: azimuth, elevation, red, green, blue. The published images' light and background are
     unknown; here the lamp is fixed and the background black. ``space.outside(jaxdis.data._teapot.Gap())`` leaves out
-    the combinations of the paper's zero-shot transfer.
+    the combinations for the paper's zero-shot transfer.
 
     Args:
-      source: the official ``teapots.npz``; None renders the images. The space of a file yields only its images.
-      part: which images of a file, in its order: the first 80 % are for training, the next 10 % for validation and the
+      source: the official ``teapots.npz``; None renders the images. A file's space yields only its images.
+      part: which images in a file, in its order: the first 80 % are for training, the next 10 % for validation and the
         last 10 % for testing, as in the paper.
       side: height and width of rendered images, in pixels.
       form: how the surface is drawn, as ``points`` or as ``triangles``; see :class:`jaxdis.data._teapot.Draw`.
@@ -255,29 +254,27 @@ def clevr6(
     min_pixels: Natural = 200,
     dtype="float32",
 ) -> Pair:
-    """Render CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 solids of rubber or metal on a plane, [128, 128, 3].
+    """Render CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 rubber or metal solids on a plane, [128, 128, 3].
 
-    Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017); light is computed more simply: see
-    :mod:`jaxdis.data._clevr_light`. ``space.masks(factors)`` are the instance masks. Color channels, rotation, x and y
-    of each object are continuous factors; so are the positions of camera and lamps.
+    Scenes, camera and lamps are CLEVR's (Johnson et al. 2017); light is computed more simply: see
+    :mod:`jaxdis.data._clevr_light`. ``space.masks(factors)`` are the instance masks. Each object's color channels,
+    rotation, x and y are continuous factors; so is where camera and lamps are.
 
     Args:
-      max_objects, min_objects: range of the number of objects.
-      source: the official file of CLEVR with masks (Kabra et al. 2019), or the folder of ``clevr`` as prepared by
-        tensorflow-datasets, whose masks are computed from its descriptions
-        (:mod:`jaxdis.data.files._clevr_tfds`); None renders the images. The space of a file yields only its images, and
-        only ``side`` and ``min_pixels`` apply to it.
-      side: height and width of images, in pixels.
+      max_objects, min_objects: how many objects a scene may have.
+      source: the official CLEVR file with masks (Kabra et al. 2019), or the folder with ``clevr`` as prepared by
+        tensorflow-datasets, whose masks are computed from its descriptions (:mod:`jaxdis.data.files._clevr_tfds`); None
+        renders the images. A file's space yields only its images, and only ``side`` and ``min_pixels`` apply to it.
+      side: images' height and width, in pixels.
       bounce: whether metal reflects the scene.
       shadows: whether objects cast shadows.
       supersampled: rays per pixel in each direction.
       colors: ``palette``: an object has one of CLEVR's eight colors; ``levels``: each channel is one of 0, 0.2, …, 1,
-        as in the evaluation of Dang-Nhu (table 7).
+        as in Dang-Nhu's evaluation (table 7).
       jitter: whether camera and lamps move from scene to scene.
-      rotation: ``released``: the value of the factor is an angle in radians, though it runs from 0 to 360, as in the
+      rotation: ``released``: the factor's value is an angle in radians, though it runs from 0 to 360, as in the
         released code; ``degrees``: the value is an angle in degrees.
-      min_pixels: least number of visible pixels of each object, in the original picture of 320 × 240; 0 admits hidden
-        objects.
+      min_pixels: how many pixels each object must show, in the original 320 × 240 picture; 0 admits hidden objects.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     dtype = checked_dtype(dtype)
@@ -304,7 +301,8 @@ def standin_turntable(*, dtype="float32") -> Pair:
 
 @checked
 def standin_gray_turntable(*, dtype="float32") -> Pair:
-    """Render gray toys made of boxes, NOT SmallNORB, with its factors, sizes and ten hidden instances, [64, 64, 1]."""
+    """Render gray toys built from boxes, NOT SmallNORB, with its factors, sizes and ten hidden instances, [64, 64,
+    1]."""
     return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
 
 
@@ -329,7 +327,7 @@ def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
 
 
 def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
-    """A lattice of color images that stays on disk, or is copied to the device as a whole."""
+    """A lattice with color images that stays on disk, or is copied to the device as a whole."""
     if resident:
         tables = (lattice.on_device(open_images(str(path))),)
         return _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, name)

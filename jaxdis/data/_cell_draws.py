@@ -1,7 +1,7 @@
 """How :class:`~jaxdis.data._factor_space.FactorSpace` draws cells: exactly and without rejection, whatever is held out.
 
-Factors that a restriction ties together are drawn jointly, from the list of their allowed cells; all
-others are drawn independently.
+Factors that a restriction ties together are drawn jointly, from a list of allowed cells; all others are drawn
+independently.
 """
 
 import functools
@@ -30,7 +30,7 @@ MOST_REDRAWS = 10_000
 
 
 def redrawn(draw: Callable, allowed: Callable, key: PRNGKeyArray) -> Num[Array, "n k"]:
-    """``draw(key)``, in which samples that are not allowed are replaced by those of further draws."""
+    """``draw(key)``, in which samples that are not allowed are drawn again."""
 
     def redraw(state):
         number, samples, keep = state
@@ -44,7 +44,8 @@ def redrawn(draw: Callable, allowed: Callable, key: PRNGKeyArray) -> Num[Array, 
 
 
 class Lattice(NamedTuple):
-    """What determines the cells of a :class:`~jaxdis.data._factor_space.FactorSpace`; see there for the attributes."""
+    """What determines which cells a :class:`~jaxdis.data._factor_space.FactorSpace` has; see there for the
+    attributes."""
 
     sizes: tuple[int, ...]
     excluded: tuple[tuple[tuple[int, int], ...], ...]
@@ -53,7 +54,7 @@ class Lattice(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The positions of r tied factors, their allowed joint cells ``[c, r]`` int32, and how often each is drawn, ``[c]``
+    """Where r tied factors stand, their allowed joint cells ``[c, r]`` int32, and how often each is drawn, ``[c]``
     int32, relative to the others."""
 
     positions: tuple[int, ...]
@@ -63,7 +64,7 @@ class Listed(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def listed(lattice: Lattice) -> Listed:
-    """The tied factors of a lattice; a lattice without restrictions has a single empty cell."""
+    """A lattice's tied factors; a lattice without restrictions has a single empty cell."""
     restricted = {position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}
     positions = tuple(sorted(restricted.union(*(pair[:2] for pair in lattice.correlations))))
     fixed = dict(lattice.fixed)
@@ -93,7 +94,7 @@ def _weights(lattice: Lattice, columns: Mapping[int, np.ndarray], count: int) ->
 
 
 def cells(sizes: tuple[int, ...], tied: Listed, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
-    """n independent cells of a lattice with these tied factors."""
+    """n independent cells from a lattice with these tied factors."""
     tied_key, free_key = jax.random.split(key)
     rows = _pick(tied_key, jnp.asarray(tied.weights), (n,))
     return _completed(sizes, tied.positions, free_key, jnp.asarray(tied.cells)[rows])
@@ -128,9 +129,9 @@ def cells_near(
     radius: Mapping[int, int | float],
     around: frozenset[int],
 ) -> Int[Array, "n k"]:
-    """Cells within a radius of a center, by column, of a lattice where no combination is left out.
+    """Cells within a radius of a center, by column, in a lattice where no combination is left out.
 
-    A column without a radius is free, and so is one of a single value; the columns in ``around`` wrap around.
+    A column without a radius is free, and so is one with a single value; the columns in ``around`` wrap around.
     """
     low, high = [], []
     for j, size in enumerate(lattice.sizes):
@@ -169,7 +170,7 @@ def _completed(
 
 @functools.lru_cache(maxsize=256)
 def _digits(sizes: tuple[int, ...], tied: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Free factors in groups whose joint number of values a single exact draw can cover."""
+    """Free factors in groups that a single exact draw can cover jointly."""
     groups: list[list[int]] = [[]]
     for j in (j for j in range(len(sizes)) if j not in tied):
         if groups[-1] and np.prod([sizes[i] for i in [*groups[-1], j]]) > _DIGIT:

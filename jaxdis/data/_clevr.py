@@ -1,7 +1,7 @@
-"""CLEVR6: scenes of up to six solids on a plane, with a mask and factors of each object, by ray casting.
+"""CLEVR6: scenes of up to six solids on a plane, with each object's mask and factors, by ray casting.
 
-CLEVR is Johnson et al. 2017. Greff et al. (2019) cut a square out of its pictures and keep those of at most six
-objects, and Dang-Nhu (2022, C.3) those of which all objects are visible in that square. Geometry is in
+CLEVR is Johnson et al. 2017. Greff et al. (2019) cut a square out of its pictures and keep those with at most six
+objects; Dang-Nhu (2022, C.3) keeps those whose objects are all visible in that square. Geometry is in
 :mod:`jaxdis.data._clevr_stage`, light in :mod:`jaxdis.data._clevr_light`, sampling in :mod:`jaxdis.data._clevr_space`.
 """
 
@@ -62,7 +62,7 @@ _TOGETHER = 256
 class Parts(NamedTuple):
     """Scene factors by part.
 
-    ``count [...]``: the number of objects; ``moved [..., 4, 3]``: how far camera, key, fill and back lamp are moved;
+    ``count [...]``: how many objects; ``moved [..., 4, 3]``: how far camera, key, fill and back lamp are moved;
     ``objects [..., o, 9]`` in the order of ``OBJECT_FACTORS``; ``present [..., o]``.
     """
 
@@ -73,9 +73,9 @@ class Parts(NamedTuple):
 
 
 def columns(max_objects: int, min_objects: int, jitter: bool) -> dict:
-    """Factors ``num_objects``, those of camera and lamps if they ``jitter``, and ``object_i_*``.
+    """Factors ``num_objects``, the camera's and lamps' if they ``jitter``, and ``object_i_*``.
 
-    Factors of absent objects are sampled, but these objects are not visible.
+    Absent objects' factors are sampled, but these objects are not visible.
     """
     if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
         raise ValueError(
@@ -93,7 +93,8 @@ def first_object(num_factors: int) -> int:
 
 
 def parts(factors: Num[Array, "... k"], min_objects: int = LEAST_OBJECTS) -> Parts:
-    """Split scene factors into parts; the number of objects, and whether camera and lamps are moved, follow from k."""
+    """Split scene factors into parts; how many objects there are, and whether camera and lamps are moved, follow from
+    k."""
     first = first_object(factors.shape[-1])
     factors = factors.astype(jnp.float32)
     objects = factors[..., first:].reshape(*factors.shape[:-1], -1, len(OBJECT))
@@ -105,13 +106,13 @@ def parts(factors: Num[Array, "... k"], min_objects: int = LEAST_OBJECTS) -> Par
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What determines the outlines in a picture of given factors.
+    """What determines a picture's outlines, given factors.
 
     Attributes:
-      side: height and width of the picture, in pixels.
+      side: the picture's height and width, in pixels.
       rotation: ``released``: the angle is the factor's value in radians, as in the released code, which draws it from 0
-        to 360 and writes it to a field of radians; ``degrees``: the angle is the factor's value in degrees.
-      min_objects: least number of objects of the space.
+        to 360 and writes it to a field in radians; ``degrees``: the angle is the factor's value in degrees.
+      min_objects: the fewest objects in the space.
     """
 
     side: Count = 128
@@ -122,7 +123,7 @@ class View:
         check_fields(self)
 
     def solids(self, cut: Parts) -> Solids:
-        """The solids of one scene."""
+        """One scene's solids."""
         _, _, _, shape, _, size, rotation, x, y = cut.objects.T
         angle = rotation if self.rotation == "released" else jnp.radians(rotation)
         size = jnp.asarray(clevr_stage.SIZES, jnp.float32)[size.astype(jnp.int32)]
@@ -147,7 +148,7 @@ class Draw:
     """A ``draw`` for :class:`~jaxdis.data._render.Render`.
 
     Attributes:
-      view: of the picture.
+      view: how the picture is seen.
       bounce: whether metal mirrors the scene; otherwise it is matte with highlights.
       shadows: whether solids cast shadows.
       supersampled: rays per pixel in each direction.
@@ -162,7 +163,7 @@ class Draw:
         return one_by_one(self.image, factors)
 
     def image(self, factors: Float[Array, " k"]) -> Float[Array, "h w 3"]:
-        """The picture of one scene."""
+        """One scene's picture."""
         cut = parts(factors, self.view.min_objects)
         eye, rays = self.view.eye(cut), self.view.side * self.supersampled
         linear = clevr_light.radiance(
@@ -179,6 +180,6 @@ class Draw:
 
 
 def one_by_one(function: Callable, rows):
-    """Apply a function to each row of one or several arrays: on CPU one row after another, so that intermediate arrays
+    """Apply a function to each row in one or several arrays: on CPU one row after another, so that intermediate arrays
     stay in cache, elsewhere several rows at once."""
     return jax.lax.map(function, rows, batch_size=None if on_cpu() else _TOGETHER)

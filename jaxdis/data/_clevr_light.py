@@ -1,11 +1,11 @@
-"""Light on the stage of CLEVR: three area lamps and a sun, hard shadows, rubber, metal and one mirror bounce.
+"""Light on CLEVR's stage: three area lamps and a sun, hard shadows, rubber, metal and one mirror bounce.
 
-A lamp of power P at distance d gives a matte surface of albedo a the radiance ``a · P / 4π · cos θ_lamp · cos θ / d²``,
-where θ_lamp is measured from the direction in which the lamp aims; this is a small area lamp of Blender, with which
+A lamp with power P at distance d gives a matte surface with albedo a the radiance ``a · P / 4π · cos θ_lamp · cos θ /
+d²``, where θ_lamp is measured from the direction in which the lamp aims; this is Blender's small area lamp, with which
 Johnson et al. (2017) rendered. Powers, colors and positions are theirs. Their renderer has soft shadows and full
-shaders of the ground and the materials; here lamps are points, the ground is an even gray, rubber is matte with a weak
-gloss, and metal multiplies its reflections and the lamps' highlights by its color. Colors are linear until the picture
-is encoded.
+shaders for ground and materials; here lamps are points, the ground is an even gray, rubber is matte with a weak gloss,
+and metal multiplies its reflections and the lamps' highlights by its color. Colors are linear until the picture is
+encoded.
 """
 
 from typing import NamedTuple
@@ -52,7 +52,7 @@ class Lamps(NamedTuple):
 
 
 def sun_direction() -> np.ndarray:
-    """Unit vector to the sun, which shines along the negative z axis of its own frame."""
+    """Unit vector to the sun, which shines along its own frame's negative z axis."""
     (cx, cy, cz), (sx, sy, sz) = np.cos(_SUN_ANGLES), np.sin(_SUN_ANGLES)
     return np.array([cz * sy * cx + sz * sx, sz * sy * cx - cz * sx, cy * cx], np.float32)
 
@@ -71,7 +71,8 @@ def lamps(moved: Float[Array, "3 3"]) -> Lamps:
 
 
 class Light(NamedTuple):
-    """Radiance of a white matte surface, and of the gloss of white rubber and of white metal, ``[3, p]`` by channel."""
+    """Radiance from a white matte surface, and from the gloss on white rubber and white metal, ``[3, p]`` by
+    channel."""
 
     matte: Float[Array, "3 p"]
     rubber: Float[Array, "3 p"]
@@ -79,7 +80,7 @@ class Light(NamedTuple):
 
 
 def light(hits: Hits, rays: Vectors, solids: Solids, of: Lamps, *, shadows: bool) -> Light:
-    """The light of all lamps at the points that rays have hit."""
+    """The light from all lamps at the points that rays have hit."""
     start = tuple(a + _CLEAR * n for a, n in zip(hits.point, hits.normal, strict=True))
 
     def add(total: Light, lamp) -> tuple[Light, None]:
@@ -109,7 +110,7 @@ def _dot(u: Vectors, v: Vectors | Float[Array, "3"]) -> Field:
 
 
 class Surfaces(NamedTuple):
-    """``colors [o, 3]`` of the solids as linear light, and whether each is made of metal, ``metal [o]``."""
+    """The solids' ``colors [o, 3]`` as linear light, and whether each is metal, ``metal [o]``."""
 
     colors: Float[Array, "o 3"]
     metal: Bool[Array, " o"]
@@ -161,7 +162,7 @@ def _flat(hits: Hits, lit: Light, albedo: Float[Array, "3 p"], metal: Bool[Array
 
 
 def encoded(linear: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Linear light as values of a picture (sRGB), clipped to [0, 1]."""
+    """Linear light as a picture's values (sRGB), clipped to [0, 1]."""
     linear = jnp.clip(linear, 0, 1)
     curved = np.float32(1.055) * jnp.maximum(linear, 1e-6) ** np.float32(1 / 2.4) - np.float32(0.055)
     return jnp.where(linear <= np.float32(0.0031308), np.float32(12.92) * linear, curved)

@@ -1,8 +1,8 @@
-"""Where objects of CLEVR may stand: apart from one another, and each of them visible.
+"""Where CLEVR's objects may stand: apart from one another, and each visible.
 
-The rules are those of the released code of Johnson et al. (2017). Two objects are apart if there is a gap between them,
-and if they are not at nearly the same place from left to right, nor from front to back. These directions are those of
-the camera before it is moved: published scenes have the same ones, wherever the camera is.
+The rules are those in Johnson et al.'s released code (2017). Two objects are apart if there is a gap between them, and
+if they are not at nearly the same place from left to right, nor from front to back. These are the camera's directions
+before it is moved: published scenes have the same ones, wherever the camera is.
 """
 
 import math
@@ -27,7 +27,7 @@ Row = Float[Array, " k"]
 
 
 def placed(view: View, key: PRNGKeyArray, row: Row, low: Row, high: Row) -> tuple[Row, Bool[Array, ""]]:
-    """The row with new x and y of every object, and whether all objects found a place.
+    """The row with new x and y for every object, and whether all objects found a place.
 
     Objects are placed one after another, each uniformly between its bounds, at the first of 50 places that is apart
     from the objects before it.
@@ -52,7 +52,7 @@ def placed(view: View, key: PRNGKeyArray, row: Row, low: Row, high: Row) -> tupl
 
 
 def apart(view: View, row: Row) -> Bool[Array, ""]:
-    """Whether all objects of a scene are apart."""
+    """Whether all objects in a scene are apart."""
     cut = clevr.parts(row, view.min_objects)
     solids = view.solids(cut)
     place, size = solids.center[:, :2], solids.size
@@ -62,7 +62,7 @@ def apart(view: View, row: Row) -> Bool[Array, ""]:
 
 
 def visible(view: View, row: Row, min_pixels: int) -> Bool[Array, ""]:
-    """Whether every object shows at least this number of pixels in the crop of a picture of 320 × 240 pixels."""
+    """Whether every object shows at least this many pixels in the crop from a 320 × 240 picture."""
     present = clevr.parts(row, view.min_objects).present
     number = np.arange(1, len(present) + 1, dtype=np.uint8)
     counts = (view.mask(row, COUNTED_SIDE)[None] == number[:, None, None]).sum((1, 2))
@@ -77,6 +77,6 @@ def _axes() -> Float[Array, "2 2"]:
 
 
 def _apart(away: Float[Array, "a b 2"], sizes: Float[Array, "a b"], axes: Float[Array, "2 2"]) -> Bool[Array, "a b"]:
-    """Whether objects with these differences of places and sums of sizes are apart."""
+    """Whether objects are apart whose places differ by this and whose sizes sum to this."""
     distance = jnp.sqrt((away**2).sum(-1))
     return (distance - sizes >= GAP) & (jnp.abs(jnp.dot(away, axes.T, precision="highest")) >= MARGIN).all(-1)

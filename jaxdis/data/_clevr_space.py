@@ -1,4 +1,4 @@
-"""How scenes of CLEVR are drawn: independent factors, under the rules of :mod:`jaxdis.data._clevr_rules`."""
+"""How CLEVR's scenes are drawn: independent factors, under the rules of :mod:`jaxdis.data._clevr_rules`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -38,12 +38,12 @@ class SceneSpace(FactorSpace):
     """The space of scenes; its samples follow the rules even if factors are held, fixed, left out or near a center.
 
     Attributes:
-      view: the view of the pictures, since visibility depends on the rotation.
-      colors: how objects are colored: ``palette``: by one of the eight colors of Johnson et al.; ``levels``: each
-        channel is one of 0, 0.2, …, 1, as in the evaluation of Dang-Nhu (2022, table 7).
-      min_pixels: least number of visible pixels of each object in the crop of the picture of 320 × 240.
+      view: how pictures are seen, since visibility depends on the rotation.
+      colors: how objects are colored: ``palette``: by one of Johnson et al.'s eight colors; ``levels``: each channel is
+        one of 0, 0.2, …, 1, as in Dang-Nhu's evaluation (2022, table 7).
+      min_pixels: how many pixels each object must show in the crop from the 320 × 240 picture.
 
-    A scene that violates the rules is redrawn with the same number of objects, camera and lamps, so that these stay
+    A scene that violates the rules is redrawn with as many objects and the same camera and lamps, so that these stay
     uniform (as in the released code); if regions are left out, all its factors are redrawn. After
     :data:`jaxdis.data._cell_draws.MOST_REDRAWS` attempts it is returned unchanged, since two objects that are held at
     one place can never follow the rules.
@@ -106,7 +106,7 @@ class SceneSpace(FactorSpace):
         return keep & follows.reshape(keep.shape)
 
     def complete(self) -> "SceneSpace":
-        """The scenes on which slots are scored: with the greatest number of objects, and colors of ``levels``."""
+        """The scenes on which slots are scored: with the most objects, and colors by ``levels``."""
         return dataclasses.replace(self, colors="levels").only({"num_objects": self.sizes[0] - 1})
 
     def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
@@ -159,7 +159,7 @@ class SceneSpace(FactorSpace):
         return np.array([span or (1, 0, self.sizes[j]) for j, span in enumerate(spans)], np.float32).T
 
     def _bounds(self, near: Near | None) -> tuple[Row, Row, np.ndarray]:
-        """The lowest and highest value of each factor, and which of them continue at the other end."""
+        """Each factor's lowest and highest value, and which factors continue at the other end."""
         discrete, start, width = self._extents()
         low, high = start.copy(), start + width - discrete
         for j, value in self.fixed:
@@ -179,7 +179,7 @@ class SceneSpace(FactorSpace):
         return jnp.where(bounded, near_low, low), jnp.where(bounded, near_high, high), wraps
 
     def _colored(self, key, row: Row, near: Near | None) -> Row:
-        """The row with colors of the palette or the levels, where they are not fixed."""
+        """The row with colors from the palette or the levels, where they are not fixed."""
         first, count = clevr.first_object(self.num_factors), len(OBJECT_FACTORS)
         columns = np.arange(first, self.num_factors, count)[:, None] + np.arange(3)[None]
         if self.colors == "palette":
@@ -223,16 +223,16 @@ def radius(of: FactorSpace) -> dict[str, float]:
 
 
 def labels(of: FactorSpace) -> dict[str, tuple[str, str]]:
-    """``(object, property)`` of each factor of an object."""
+    """``(object, property)`` for each factor that an object has."""
     places = {name: name.rpartition("_") for name in of.names if name.startswith("object_")}
     return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
 
 
 def complete(of) -> FactorSpace:
-    """The scenes of a space, or of a file, on which slots are scored."""
+    """The scenes in a space, or in a file, on which slots are scored."""
     return of.complete()
 
 
 def masks(of, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
-    """Instance masks of scenes of a space, or of a file."""
+    """Instance masks for scenes from a space, or from a file."""
     return of.masks(factors)

@@ -1,10 +1,10 @@
-"""The stage of CLEVR: camera, lamps, ground and solids, and which of them each ray meets.
+"""CLEVR's stage: camera, lamps, ground and solids, and what each ray meets.
 
-Positions, sizes and lamps are those of the scene that Johnson et al. (2017) released. The ground is z = 0 and the
+Positions, sizes and lamps are those in the scene that Johnson et al. (2017) released. The ground is z = 0 and the
 camera and all lamps aim at the origin. Every solid stands on the ground and fills [−1, 1]³ times its size: a cube, the
-ball of radius 1, or the upright cylinder of radius 1 and height 2.
+ball with radius 1, or the upright cylinder with radius 1 and height 2.
 
-A ray is ``start + t · direction`` for t > 0. Fields of vectors are three arrays, so that loops over pixels vectorize.
+A ray is ``start + t · direction`` for t > 0. Vector fields are three arrays, so that loops over pixels vectorize.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ Vectors = tuple[Field, Field, Field]
 
 
 class Solids(NamedTuple):
-    """``center [o, 3]``, ``cos`` and ``sin [o]`` of the turn about z, ``size``, ``shape`` and ``present [o]``."""
+    """``center [o, 3]``, ``cos`` and ``sin [o]`` for the turn about z, ``size``, ``shape`` and ``present [o]``."""
 
     center: Float[Array, "o 3"]
     cos: Float[Array, " o"]
@@ -51,7 +51,7 @@ def standing(
 
 
 def frame(eye: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """Unit vectors of a camera that looks at the origin: to the right, upward and into the picture."""
+    """Unit vectors for a camera that looks at the origin: to the right, upward and into the picture."""
     into = -eye / jnp.linalg.norm(eye)
     right = jnp.cross(into, np.array([0, 0, 1], np.float32))
     right = right / jnp.linalg.norm(right)
@@ -59,7 +59,7 @@ def frame(eye: Float[Array, "3"]) -> Float[Array, "3 3"]:
 
 
 def camera_rays(eye: Float[Array, "3"], side: int) -> Vectors:
-    """Unit directions ``[side²]`` through the centers of the side × side pixels of the crop, row by row."""
+    """Unit directions ``[side²]`` through the centers of the crop's side × side pixels, row by row."""
     axes = frame(eye)
     scale = HALF_WIDTH / (PICTURE[1] / 2)
     at = (np.arange(side) + 0.5) * CROP_SIDE / side
@@ -72,7 +72,7 @@ def camera_rays(eye: Float[Array, "3"], side: int) -> Vectors:
 
 
 def pixel(points: Float[Array, "n 3"], eye: Float[Array, "3"], side: int) -> Float[Array, "n 2"]:
-    """(row, column) of the crop where points are seen; the center of the first pixel is at (0.5, 0.5)."""
+    """(row, column) in the crop where points are seen; the center of the first pixel is at (0.5, 0.5)."""
     right, up, into = ((points - eye[None]) @ frame(eye).T).T
     scale = PICTURE[1] / 2 / HALF_WIDTH
     row, column = PICTURE[0] / 2 - scale * up / into, PICTURE[1] / 2 + scale * right / into
@@ -102,7 +102,7 @@ def entered(solids: Solids, start: Vectors, rays: Vectors) -> Float[Array, "o p"
 
 
 def _local(solids: Solids, vectors: Vectors, are_points: bool) -> Vectors:
-    """Points or directions in the frame of each solid, in which it fills [−1, 1]³."""
+    """Points or directions in each solid's frame, where it fills [−1, 1]³."""
     x, y, z = (v[None] for v in vectors)
     if are_points:
         x, y, z = (v - solids.center[:, i, None] for i, v in enumerate((x, y, z)))
@@ -147,13 +147,13 @@ def traced(solids: Solids, start: Vectors, rays: Vectors) -> Hits:
 
 
 def identities(solids: Solids, eye: Float[Array, "3"], side: int) -> Int[Array, " p"]:
-    """The solid that each pixel of the crop shows, −1 for the ground."""
+    """The solid that each pixel in the crop shows, −1 for the ground."""
     on_solid = entered(solids, (eye[:1], eye[1:2], eye[2:]), camera_rays(eye, side))
     return jnp.where(on_solid.min(0) < FAR, on_solid.argmin(0), -1).astype(jnp.int32)
 
 
 def normal_of(solids: Solids, which: Int[Array, " p"], point: Vectors) -> Vectors:
-    """The outward normal of the solids' surfaces at points on them, and of the ground."""
+    """The outward normals of the solids' surfaces and the ground, at points on them."""
     table = jnp.concatenate([solids.center, jnp.stack([solids.cos, solids.sin, 1 / solids.size], 1)], 1)
     x, y, z, cos, sin, scale = table[jnp.maximum(which, 0)].T
     shape = solids.shape[jnp.maximum(which, 0)]

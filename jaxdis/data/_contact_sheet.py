@@ -1,4 +1,4 @@
-"""Contact sheets: one row of images per factor, in which this factor varies and all others are fixed."""
+"""Contact sheets: one image row per factor, in which this factor varies and all others are fixed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +47,7 @@ def traversals(space: FactorSpace, key: PRNGKeyArray, columns: Count = _MOST_COL
 def contact_sheet(
     space: FactorSpace, render: Render, key: PRNGKeyArray, columns: Count = _MOST_COLUMNS
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """A sheet of images ``uint8 [height, width, 3]``: row j traverses factor j, and gray fills shorter rows."""
+    """An image sheet ``uint8 [height, width, 3]``: row j traverses factor j, and gray fills shorter rows."""
     center_key, noise_key = jax.random.split(key)
     factors = traversals(space, center_key, columns)
     images = np.asarray(jax.jit(lambda render, *arguments: render(*arguments))(render, jnp.asarray(factors), noise_key))
@@ -73,12 +73,12 @@ def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom
 
 @checked
 def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: Seed = 0, zoom: Zoom = 1) -> None:
-    """Save the contact sheet of a data set of ``DATASETS`` as a PNG file.
+    """Save a data set's contact sheet as a PNG file.
 
     Args:
-      name: of the data set.
-      source: file of the data set; None renders the images.
-      seed: seed of the cell whose factors are traversed.
+      name: a name in ``DATASETS``.
+      source: the data set's file; None renders the images.
+      seed: seed for the cell whose factors are traversed.
       zoom: by which each pixel is enlarged.
 
     Raises:

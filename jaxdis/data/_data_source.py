@@ -18,14 +18,14 @@ _BLOCK = 1 << 22
 
 @dataclasses.dataclass(frozen=True)
 class DataSource:
-    """A file, or a folder of files, with the options of its data set.
+    """A file, or a folder with files, and options for its data set.
 
     Two sources with the same content and options are equal, wherever the files are.
 
     Attributes:
-      path: where it is now; not part of its identity. "" if there are only options, of a data set that is rendered.
+      path: where it is now; not part of its identity. "" if there are only options, for a data set that is rendered.
       options: (name, value) pairs passed to the data set, such as ``("variant", "real")`` for MPI3D. Every data set
-        takes ``("pool", 2)``: images of half the height and width, each pixel the mean of 2 × 2.
+        takes ``("pool", 2)``: images with half the height and width, each pixel the mean of 2 × 2.
       checksum: SHA-256 of the content.
     """
 
@@ -56,7 +56,7 @@ class DataSource:
         return {"type": "DataSource", "options": [list(pair) for pair in self.options], "checksum": self.checksum}
 
     def opened(self, make: Callable, **options):
-        """``make`` of a data set with this file and these options.
+        """A data set's ``make`` with this file and these options.
 
         Raises:
           ValueError: if the file is no longer the one whose checksum was taken.
@@ -74,7 +74,7 @@ class DataSource:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of all files in a folder; read again only after a change."""
+    """SHA-256 of a file, or of all names and contents in a folder; read again only after a change."""
     files = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
     stats = [(file, file.stat()) for file in files]
     return _checksum(path, tuple((file, stat.st_ino, stat.st_size, stat.st_ctime_ns) for file, stat in stats))
@@ -107,10 +107,10 @@ def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], datasets: M
     """Sources from the command line: ``NAME=PATH`` and ``NAME.OPTION=VALUE``.
 
     Args:
-      known: the table of data sets.
+      known: the table with data sets.
 
     Raises:
-      ValueError: for another form, an unknown data set, one that reads no file, or options of a set without a source.
+      ValueError: for another form, an unknown data set, one that reads no file, or options for a set without a source.
     """
     paths = dict(_pair(argument, "source", "NAME=PATH") for argument in arguments)
     settings: dict[str, dict] = {name: {} for name in paths}

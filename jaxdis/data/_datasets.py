@@ -21,7 +21,7 @@ from jaxdis.data.files import _smallnorb_file as smallnorb
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """One row of ``DATASETS``.
+    """One row in ``DATASETS``.
 
     Attributes:
       title: its name in the literature.
@@ -33,7 +33,7 @@ class DataSet:
       origin: who published the set, where its files are, and on what terms.
       make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
         be rendered.
-      references: keys of :data:`jaxdis._core.references.REFERENCES`; empty for a stand-in.
+      references: keys in :data:`jaxdis._core.references.REFERENCES`; empty for a stand-in.
       scenes: for sets of scenes, which factor belongs to which object, and masks.
       default_file: whether ``make`` looks for the file in the cache folder when no source is given.
     """
@@ -51,7 +51,7 @@ class DataSet:
     scenes: Scenes | None = None
 
     def space_of(self, name: str, source: DataSource | None = None) -> FactorSpace:
-        """The space of factors, without opening a data set that is rendered. Raises the errors of :meth:`open`."""
+        """The factor space, without opening a data set that is rendered. Raises what :meth:`open` does."""
         return self.space if source is None and self.renders else self.open(name, source)[0]
 
     def open(self, name: str, source: DataSource | None = None, **options):

@@ -1,4 +1,4 @@
-"""The example zoo: codes of trained models in a file of the package."""
+"""The example zoo: trained models' codes, in a file that comes with the package."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ FILE = Path(__file__).with_name("example.npz")
 
 
 def example() -> tuple[Float[np.ndarray, "m n d"], Factors, tuple[dict, ...]]:
-    """Load the codes of 30 trained autoencoders, to try the library before training anything.
+    """Load codes from 30 trained autoencoders, to try the library before training anything.
 
     >>> codes, factors, table = jaxdis.data.example()
     >>> codes.shape, factors.names
@@ -20,9 +20,9 @@ def example() -> tuple[Float[np.ndarray, "m n d"], Factors, tuple[dict, ...]]:
     >>> scores = jaxdis.evaluate(codes, factors, metrics="mig", members=table)
     >>> figure = scores.plot(by="objective")
 
-    The models are perceptrons on dSprites of 32 × 32 pixels: β-VAE, β-TCVAE and DIP-VAE-II at five strengths with two
-    seeds each, after 100,000 updates. Their MIG goes from .02 to .39. Orientations are those of a quarter turn, within
-    which no shape repeats. ``benchmarks/example_zoo.py`` in the repository trains the models again.
+    The models are perceptrons on dSprites at 32 × 32 pixels: β-VAE, β-TCVAE and DIP-VAE-II at five strengths with two
+    seeds each, after 100,000 updates. Their MIG goes from .02 to .39. Orientations span a quarter turn, within which no
+    shape repeats. ``benchmarks/example_zoo.py`` in the repository trains the models again.
 
     Returns:
       ``codes``: float32 ``[m, n, d]``, posterior means, stored as float16. ``factors``: the :class:`jaxdis.Factors` of

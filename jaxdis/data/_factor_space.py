@@ -1,4 +1,4 @@
-"""Spaces of ground-truth factors: all ways of sampling them that training and metrics need."""
+"""Spaces of ground-truth factors: all ways to sample them that training and metrics need."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -22,15 +22,15 @@ class FactorSpace:
 
     Attributes:
       names: k distinct names.
-      sizes: number of values of each factor; None for a continuous factor.
-      values: k entries: the real values of a factor (hues, radians, positions) by class number, or the
-        :class:`Interval` of a continuous factor.
+      sizes: how many values each factor has; None for a continuous factor.
+      values: k entries: a factor's real values (hues, radians, positions) by class number, or a continuous factor's
+        :class:`Interval`.
       excluded: combinations that :meth:`sample` never yields; each is a tuple of (factor position, class number).
       fixed: (factor position, class number or value) pairs that every sample has.
-      regions: functions of factors ``[n, k]``, True where :meth:`sample` never draws.
-      correlations: (factor position, factor position, spread) of factors whose values go together, see
+      regions: functions that take factors ``[n, k]``, True where :meth:`sample` never draws.
+      correlations: (factor position, factor position, spread) for factors whose values go together, see
         :meth:`correlated`.
-      circular: (factor position, period) pairs of the factors that metrics shall take as angles, see :meth:`circling`.
+      circular: (factor position, period) pairs for factors that metrics shall take as angles, see :meth:`circling`.
 
     Construct it with :meth:`of`; narrow it with :meth:`without`, :meth:`outside` and :meth:`only`.
     Factors ``[..., k]`` are int32 class numbers; in a space with continuous factors they are float32, and class numbers
@@ -52,7 +52,7 @@ class FactorSpace:
     def of(cls, **factors) -> "FactorSpace":
         """``FactorSpace.of(shape=3, scale=(0.5, 0.75, 1.0), azimuth=Interval(0, 2 * np.pi, circular=True))``.
 
-        A factor is given by its number of values, by the values themselves, or by an :class:`Interval`.
+        A factor is given by how many values it has, by the values themselves, or by an :class:`Interval`.
 
         Raises:
           ValueError: for a factor without values.
@@ -69,18 +69,18 @@ class FactorSpace:
 
     @property
     def continuous(self) -> tuple[int, ...]:
-        """The positions of continuous factors."""
+        """Where continuous factors stand."""
         return tuple(j for j, size in enumerate(self.sizes) if size is None)
 
     @property
     def num_lattice(self) -> int:
-        """Number of cells of the whole lattice, without restrictions."""
+        """How many cells the whole lattice has, without restrictions."""
         self._check_lattice("num_lattice")
         return int(np.prod(np.array(self.sizes, object)))
 
     @property
     def num_cells(self) -> int:
-        """Number of cells that :meth:`sample` can yield."""
+        """How many cells :meth:`sample` can yield."""
         self._check_lattice("num_cells")
         if self.regions:
             return len(self.cells())
@@ -101,7 +101,7 @@ class FactorSpace:
 
     @checked
     def index(self, factors: Int[Array | np.ndarray, "... k"]) -> Int[Array, "..."]:
-        """Row-major cell number of factors, the last factor fastest."""
+        """Row-major cell number for factors, the last factor fastest."""
         self._check_lattice("index")
         self._check_last_axis(factors)
         strides = self._strides()
@@ -143,7 +143,8 @@ class FactorSpace:
         return keep
 
     def cells(self) -> np.ndarray:
-        """Lattice indices of all allowed cells, ascending int32 on the host: the test set of a held-out combination."""
+        """Lattice indices of all allowed cells, ascending int32 on the host: the test set for a held-out
+        combination."""
         self._check_lattice("cells")
         everything = np.arange(self.num_lattice, dtype=np.int32)
         strides, sizes = self._strides(), np.array(self.sizes, np.int32)
@@ -160,7 +161,7 @@ class FactorSpace:
 
     @checked
     def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
-        """The factors of n samples with this space's sizes and names, as metrics take them."""
+        """The factors for n samples with this space's sizes and names, as metrics take them."""
         self._check_last_axis(factors)
         if not self.circular:
             return Factors(jnp.asarray(factors), self.sizes, self.names)
@@ -171,7 +172,7 @@ class FactorSpace:
 
     @checked
     def circling(self, periods: Mapping[str, float | int]) -> "FactorSpace":
-        """The space whose samples metrics take as angles: names of factors, and their periods in class numbers or
+        """The space whose samples metrics take as angles: factor names, and their periods in class numbers or
         values."""
         checked_periods = {name: checked_value(f"periods: {name}", Positive, given) for name, given in periods.items()}
         circular = tuple((self.position(name), float(period)) for name, period in checked_periods.items())
@@ -186,13 +187,13 @@ class FactorSpace:
     def only(self, combination: Mapping[str, int | float]) -> "FactorSpace":
         """The space whose samples always have the combination; uniform otherwise.
 
-        ``combination`` maps factor names to class numbers, or to values of continuous factors.
+        ``combination`` maps factor names to class numbers, or, for continuous factors, to values.
         """
         return self._narrowed(fixed=(*self.fixed, *self._checked(combination, continuous=True)))
 
     @checked
     def correlated(self, first: str | int, second: str | int, spread: Positive) -> "FactorSpace":
-        """The space whose samples have correlated values of two discrete factors; uniform otherwise.
+        """The space whose samples have correlated values in two discrete factors; uniform otherwise.
 
         With class numbers ``a`` and ``b`` scaled to [0, 1], a pair is drawn in proportion to ``exp(−(a − b)² /
         2 spread²)``: .2 is a strong correlation, .7 a weak one. Interventions on one factor draw the other given it.
@@ -212,8 +213,8 @@ class FactorSpace:
         """The space whose samples are never in a region; uniform otherwise.
 
         Args:
-          region: pure function of factors ``[n, k]`` to truth values ``[n]``. It must be defined at the top level of a
-            module, because it is part of the identity of the space.
+          region: pure function from factors ``[n, k]`` to truth values ``[n]``. It must be defined at a module's top
+            level, because the space's identity includes it.
 
         Raises:
           ValueError: for a region that returns something else, or that contains all of 10,000 random samples.
@@ -268,20 +269,20 @@ class FactorSpace:
         return self.drawn(key, n, draws.listed(self._lattice()))
 
     def drawn(self, key: PRNGKeyArray, n: int, tied: draws.Listed) -> Num[Array, "n k"]:
-        """Samples with the tied factors of another space, whose table may be traced; see :meth:`apart`."""
+        """Samples with another space's tied factors, whose table may be traced; see :meth:`apart`."""
         return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._class_sizes, tied, key, n)), key)
 
     def apart(self) -> tuple["FactorSpace", draws.Listed]:
-        """The space without restrictions of its cells, and these: spaces which differ in them alone share programs."""
+        """The space without restrictions on its cells, and these: spaces which differ in them alone share programs."""
         fixed = tuple((j, value) for j, value in self.fixed if self.sizes[j] is None)
         return dataclasses.replace(self, excluded=(), fixed=fixed, correlations=()), draws.listed(self._lattice())
 
     @checked
     def fix(self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], n: Natural) -> Num[Array, "n k"]:
-        """n samples that share the value of one factor: a batch of the FactorVAE metric (Kim and Mnih 2018, §4).
+        """n samples that share the value of one factor: a batch for the FactorVAE metric (Kim and Mnih 2018, §4).
 
-        The shared value is that of a random sample; the other factors are drawn given this value. ``factor`` may be
-        traced, so that ``vmap`` over keys and factors draws all batches of a metric at once.
+        A random sample gives the shared value; the other factors are drawn given this value. ``factor`` may be traced,
+        so that ``vmap`` over keys and factors draws all of a metric's batches at once.
         """
         first, rest = jax.random.split(key)
         factor = self._traced(factor)
@@ -320,13 +321,13 @@ class FactorSpace:
     def local_group(
         self, key: PRNGKeyArray, n: Natural, radius: Mapping[str, int | float | None], circular: tuple[str, ...] = ()
     ) -> Num[Array, "n k"]:
-        """n samples near a random one: a group of Algorithm 2 of Dang-Nhu 2022. Use ``vmap`` over keys for many groups.
+        """n samples near a random one: a group in Algorithm 2 of Dang-Nhu 2022. Use ``vmap`` over keys for many groups.
 
         Args:
-          radius: for each factor the number of steps in each direction (a distance for a continuous factor); None, or
-            no entry, leaves a factor free.
-          circular: factors whose values wrap around. The neighborhood of any other factor ends at its first and last
-            value. (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
+          radius: for each factor how many steps it goes in each direction (a distance for a continuous factor); None,
+            or no entry, leaves a factor free.
+          circular: factors whose values wrap around. Any other factor's neighborhood ends at its first and last value.
+            (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
 
         Values are uniform in the neighborhood.
         """
@@ -341,7 +342,7 @@ class FactorSpace:
         return intervals.completed(cells, self._spans(), near)
 
     def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
-        """The radius of each column that is not free, and the columns that wrap around."""
+        """Each column's radius if it is not free, and the columns that wrap around."""
         if self.excluded or self.regions or self.correlations:
             raise ValueError("local_group: must be a space without held-out or correlated factors")
         kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
@@ -359,9 +360,9 @@ class FactorSpace:
         samples: Count = 5000,
         circular: tuple[str, ...] = (),
     ) -> Num[Array, "n k"]:
-        """``groups`` groups of :meth:`local_group`, one after another: n = groups · samples.
+        """``groups`` groups by :meth:`local_group`, one after another: n = groups · samples.
 
-        This is the evaluation set of Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4);
+        This is the evaluation set in Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4);
         :func:`jaxdis.evaluate_structured` averages over its groups.
         """
         keys = jax.random.split(key, groups)
@@ -373,7 +374,7 @@ class FactorSpace:
 
     @property
     def _class_sizes(self) -> tuple[int, ...]:
-        """Numbers of classes; a continuous factor counts as one class."""
+        """How many classes; a continuous factor counts as one class."""
         return tuple(size or 1 for size in self.sizes)
 
     def _lattice(self) -> draws.Lattice:
@@ -385,7 +386,7 @@ class FactorSpace:
         return intervals.completed(cells, self._spans(), lambda j, span: intervals.uniform(key, j, span, len(cells)))
 
     def _spans(self) -> dict[int, Interval | float]:
-        """The interval of each continuous factor, or its fixed value."""
+        """Each continuous factor's interval, or its fixed value."""
         fixed = dict(self.fixed)
         return {j: fixed.get(j, self.values[j]) for j in self.continuous}
 

@@ -1,4 +1,4 @@
-"""Pictures of one's own as a data set: files in a folder, read when they are needed, and a table of their factors."""
+"""One's own pictures as a data set: files in a folder, read when they are needed, and a table with their factors."""
 
 import dataclasses
 import hashlib
@@ -27,7 +27,7 @@ _REFUSED = "{}: needs a data set that is rendered, got pictures of files, whose 
 
 
 class Pictures:
-    """The files of ``n`` pictures of one shape, hashable by their names."""
+    """Files with ``n`` pictures in one shape, hashable by their names."""
 
     def __init__(self, paths: Sequence[Path]):
         self.paths = tuple(paths)
@@ -59,9 +59,9 @@ class Pictures:
 
 @dataclasses.dataclass(frozen=True)
 class FromFiles:
-    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the pictures of the numbers ``factors [n, 1]``.
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the pictures numbered ``factors [n, 1]``.
 
-    Files are read through a host callback inside of ``jit``.
+    Files are read through a host callback inside ``jit``.
     """
 
     pictures: Pictures
@@ -75,16 +75,16 @@ class FromFiles:
 
 @dataclasses.dataclass(frozen=True)
 class PictureSpace(FactorSpace):
-    """A space of numbers of pictures, ``[n, 1]``, whose factors :meth:`wrap` looks up. Interventions are refused."""
+    """A space of picture numbers, ``[n, 1]``, whose factors :meth:`wrap` looks up. Interventions are refused."""
 
     labels: Factors | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
-        """The factors of these pictures."""
+        """These pictures' factors."""
         return self.labels.take(np.asarray(factors)[:, 0])
 
     def split(self, key, samples: int, test_samples: int) -> tuple[Array, Array]:
-        """Numbers of pictures to score, and of others that are held out, each at most once."""
+        """Which pictures to score, and which others are held out, each at most once."""
         order = jax.random.permutation(key, self.sizes[0])[:, None]
         cut = round(self.sizes[0] * SCORED_SHARE)
         return order[: min(samples, cut)], order[cut : cut + test_samples]
@@ -108,26 +108,26 @@ def folder(
     missing: Missing = "error",
     dtype="float32",
 ) -> tuple[PictureSpace, Render]:
-    """Take the pictures in a folder as a data set, with the factors of a table.
+    """Take the pictures in a folder as a data set, with factors from a table.
 
-    A column of the table that holds the names of the files, with or without their suffix, says which row belongs to
-    which picture; without one, rows belong to the files in the order of their names.
+    A table column that holds file names, with or without their suffix, says which row belongs to which picture; without
+    one, rows belong to the files sorted by name.
 
     Args:
-      images: folder of ``.png``, ``.jpg`` or ``.npy`` files (``[h, w]`` or ``[h, w, c]``, uint8, or real numbers in
-        [0, 1], which are rounded to 255ths), all of one size. They are read when they are needed.
+      images: folder with ``.png``, ``.jpg`` or ``.npy`` files (``[h, w]`` or ``[h, w, c]``, uint8, or real numbers in
+        [0, 1], which are rounded to 255ths), all equally large. They are read when they are needed.
       labels: a table, as for :meth:`jaxdis.Factors.from_table`.
-      columns, kinds, missing: as for :meth:`jaxdis.Factors.from_table`. Pictures of rows that are dropped are left out.
+      columns, kinds, missing: as for :meth:`jaxdis.Factors.from_table`. Pictures are left out if their rows are
+        dropped.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
 
     Returns:
       ``(space, render)``, for :func:`jaxdis.models.train` and :func:`jaxdis.evaluate_encoder`, which scores two thirds
-      of the pictures and holds the others out. Factors cannot be changed in a picture: metrics that intervene are
-      refused.
+      and holds the others out. Factors cannot be changed in a picture: metrics that intervene are refused.
 
     Raises:
-      ValueError: for a folder without pictures, pictures of different sizes, a file that is named in the table and
-        missing, or as :meth:`jaxdis.Factors.from_table`.
+      ValueError: for a folder without pictures, pictures that differ in size, a missing file that the table names, or
+        as :meth:`jaxdis.Factors.from_table`.
 
     Example: ``jaxdis.evaluate_encoder(encode, jaxdis.data.folder("images/", "labels.csv"), ("mig", "dci"))``.
     """
@@ -163,7 +163,7 @@ def folder(
 
 
 def _names_files(entries: Sequence, paths: Sequence[Path]) -> bool:
-    """Whether a column holds names of files: at least half of its entries are, so that a missing one is noticed."""
+    """Whether a column holds file names: at least half of its entries are, so that a missing one is noticed."""
     names = {name for path in paths for name in (path.stem, path.name)}
     there = sum(isinstance(entry, str) and entry in names for entry in entries)
     return there > 0 and 2 * there >= len(entries)

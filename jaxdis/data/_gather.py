@@ -15,7 +15,7 @@ from jaxdis.data._factor_space import FactorSpace
 
 @dataclasses.dataclass(frozen=True)
 class Gather:
-    """A ``draw`` for :class:`~jaxdis.data._render.Render`: rows ``space.index(factors)`` of ``tables[0]``."""
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`: rows ``space.index(factors)`` from ``tables[0]``."""
 
     space: FactorSpace
 

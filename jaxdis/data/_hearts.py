@@ -1,7 +1,7 @@
-"""Upright hearts of dSprites at half the resolution: a set small enough that models are trained on it in seconds.
+"""Upright dSprites hearts at half the resolution: a set small enough that models are trained on it in seconds.
 
-Positions vary twice as far horizontally as vertically. If both varied equally, any rotation of the two positions would
-explain the images equally well, and chance would decide which rotation a model finds.
+Positions vary twice as far horizontally as vertically. If both varied equally, any rotation between the two positions
+would explain the images equally well, and chance would decide which rotation a model finds.
 """
 
 import jax
@@ -25,7 +25,7 @@ SPACE = FactorSpace.of(
 
 
 def draw(tables: tuple, factors: Int[Array, "n 3"], key: Array | None) -> Float[Array, "n 32 32 1"]:
-    """Images from class numbers (scale, x, y): frames of dSprites, averaged over squares of four pixels."""
+    """Images from class numbers (scale, x, y): dSprites frames, averaged over squares of four pixels."""
     start = np.array([[_HEART, 0, _UPRIGHT, 0, _FIRST_Y]], np.int32)
     place = np.array([[0, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], np.int32)
     frames = sprites.draw(tables, start + factors @ place, key)

@@ -1,4 +1,4 @@
-"""Values of factors, intervals of continuous ones, and how these are drawn in addition to the cells of a lattice."""
+"""Factors' values, intervals for continuous ones, and how these are drawn in addition to a lattice's cells."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ _APART = 2**31
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """The values of a continuous factor: uniform from ``low`` to ``high``, which are identified if ``circular``."""
+    """A continuous factor's values: uniform from ``low`` to ``high``, which are identified if ``circular``."""
 
     low: int | float
     high: int | float
@@ -35,7 +35,7 @@ class Interval:
 
 
 def uniform(key: PRNGKeyArray, position: int, span: Interval, n: int) -> Float[Array, " n"]:
-    """Values of the factor at ``position``, from its whole interval."""
+    """Values for the factor at ``position``, from its whole interval."""
     return random.uniform(_key_of(key, position), (n,), minval=span.low, maxval=span.high)
 
 
@@ -61,7 +61,7 @@ def near(
 
 
 def completed(cells: Int[Array, "n k"], spans: Mapping[int, Interval | float], draw: Callable) -> Num[Array, "n k"]:
-    """The cells with ``draw(position, span)`` in the columns of continuous factors, or with their fixed values."""
+    """The cells with ``draw(position, span)`` in columns for continuous factors, or with their fixed values."""
     if not spans:
         return cells
     table = cells.astype(jnp.float32)
@@ -76,12 +76,12 @@ def _key_of(key, position: int):
 
 
 def middles(span: Interval, count: int) -> Float[Array, " b"]:
-    """The centers of equal-width bins of an interval."""
+    """The centers of equal-width bins in an interval."""
     return span.low + (span.high - span.low) * (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
 
 
 def values_of(name: str, given) -> tuple[float, ...] | Interval:
-    """The values of a factor from their number, from a sequence, or from an interval."""
+    """A factor's values, from how many there are, from a sequence, or from an interval."""
     if isinstance(given, Interval):
         return given
     if isinstance(given, int | np.integer):

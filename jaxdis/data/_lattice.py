@@ -21,7 +21,7 @@ _CHUNK = 2**24
 
 
 def directory() -> Path:
-    """The folder of lattices: ``data`` in :func:`jaxdis._core.runtime.default_cache_directory`."""
+    """The folder for lattices: ``data`` in :func:`jaxdis._core.runtime.default_cache_directory`."""
     return runtime.default_cache_directory() / "data"
 
 
@@ -31,10 +31,10 @@ def cached(
     """The array ``name``, memory-mapped read-only; built with ``build(out)`` if it is missing or incomplete on disk.
 
     Args:
-      name: of the array, which is also that of its file.
-      shape, dtype: of the array.
-      build: fills ``out``, which is the file itself, mapped for writing, so that building needs no memory of the
-        array's size. The file gets its name only when it is complete.
+      name: what the array and its file are called.
+      shape, dtype: as the array has them.
+      build: fills ``out``, which is the file itself, mapped for writing, so that building needs no memory as large as
+        the array. The file gets its name only when it is complete.
       origin: what the array was built from. A file with another origin, shape, dtype or checksum is rebuilt, and a
         warning in the log gives the reason.
     """
@@ -119,17 +119,17 @@ def _crc32(array: np.ndarray) -> int:
 
 
 def path_of(name: str) -> Path:
-    """The file of the array ``name``."""
+    """The file with the array ``name``."""
     return directory() / f"{name}.npy"
 
 
 def name_of(prefix: str, origin: str) -> str:
-    """A name for an array decoded from a file of this origin."""
+    """A name for an array decoded from a file with this origin."""
     return f"{prefix}-{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
 
 
 def identity(*paths: Path) -> str:
-    """What distinguishes versions of files without reading them: resolved paths, sizes and modification times."""
+    """What tells file versions apart without reading them: resolved paths, sizes and modification times."""
     return " ".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
 
 

@@ -1,4 +1,4 @@
-"""Data sets that are a list of images rather than a function: only the listed combinations of factors exist."""
+"""Data sets that are a list of images rather than a function: only the listed combinations exist."""
 
 import dataclasses
 import hashlib
@@ -14,7 +14,7 @@ from jaxdis.data._factor_space import FactorSpace
 
 
 class Listing:
-    """Factors ``values [n, k]`` of ``n`` stored images, hashable by their content."""
+    """Factors ``values [n, k]`` for ``n`` stored images, hashable by their content."""
 
     def __init__(self, values: np.ndarray):
         self.values = np.ascontiguousarray(values, np.float32)
@@ -34,7 +34,7 @@ class Listing:
 class ListedSpace(FactorSpace):
     """A space whose samples are drawn from a list, with replacement, outside the regions that are left out.
 
-    Interventions, which need images of combinations that nobody stored, are refused.
+    Interventions, which need images for combinations that nobody stored, are refused.
     """
 
     listing: Listing | None = None
@@ -47,7 +47,7 @@ class ListedSpace(FactorSpace):
 
     @checked
     def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
-        """n independent samples of the list, uniform over its rows outside all regions."""
+        """n independent samples from the list, uniform over its rows outside all regions."""
         rows = jnp.asarray(self.listing.values)
         return self._outside_regions(lambda key: rows[random.randint(key, (n,), 0, len(rows))], key)
 

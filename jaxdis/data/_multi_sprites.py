@@ -1,8 +1,8 @@
-"""Multi-dSprites: up to five colored sprites that occlude one another, with instance masks and factors of each object.
+"""Multi-dSprites: up to five colored sprites that occlude one another, with each object's mask and factors.
 
-The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (the generator of Engelcke et al. 2020). Background and
-object colors are from {0, 63, 127, 191, 255}³ and may repeat, so an object may be invisible. Objects are painted in
-order, and later ones occlude earlier ones.
+The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (Engelcke et al.'s generator, 2020). Background and object
+colors are from {0, 63, 127, 191, 255}³ and may repeat, so an object may be invisible. Objects are painted in order, and
+later ones occlude earlier ones.
 """
 
 import dataclasses
@@ -26,8 +26,8 @@ _STEPS = {"red": 1, "green": 1, "blue": 1, "scale": 1, "orientation": 3, "x": 2,
 class Parts(NamedTuple):
     """Scene factors by part.
 
-    ``count [...]`` of objects, ``background [..., 3]``, ``objects [..., o, 8]`` in the order of ``OBJECT_FACTORS`` and
-    ``present [..., o]``.
+    The objects' ``count [...]``, ``background [..., 3]``, ``objects [..., o, 8]`` in the order of ``OBJECT_FACTORS``
+    and ``present [..., o]``.
     """
 
     count: Int[Array, "..."]
@@ -44,9 +44,9 @@ class Scene(NamedTuple):
 
 
 def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
-    """Factors ``num_objects``, ``background_*`` and ``object_i_*``; those of absent objects are sampled but invisible.
+    """Factors ``num_objects``, ``background_*`` and ``object_i_*``; absent objects' are sampled but invisible.
 
-    Restrict the number of objects with ``space.only({"num_objects": number - min_objects})``.
+    Restrict how many objects there are with ``space.only({"num_objects": number - min_objects})``.
     """
     if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
         raise ValueError(
@@ -66,23 +66,23 @@ def steps(of: FactorSpace) -> dict[str, int]:
 
 
 def labels(of: FactorSpace) -> dict[str, tuple[str, str]]:
-    """``(object, property)`` of each factor except the number of objects, the background first."""
+    """``(object, property)`` for each factor except how many objects there are, the background first."""
     places = {name: name.rpartition("_") for name in of.names if name != "num_objects"}
     return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
 
 
 def masks(of: FactorSpace, factors: Int[Array, "n k"]) -> UInt8[Array, "n 64 64"]:
-    """Instance masks of the scenes of a space."""
+    """Instance masks for a space's scenes."""
     return scene(factors, int(of.values[0][0])).masks
 
 
 def complete(of: FactorSpace) -> FactorSpace:
-    """The scenes with the greatest number of objects."""
+    """The scenes with the most objects."""
     return of.only({"num_objects": of.sizes[0] - 1})
 
 
 def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
-    """Split scene factors into parts; the number of object slots follows from k = 4 + 8 o."""
+    """Split scene factors into parts; how many object slots there are follows from k = 4 + 8 o."""
     slots = (factors.shape[-1] - 4) // len(OBJECT_FACTORS)
     objects = factors[..., 4:].reshape(*factors.shape[:-1], slots, len(OBJECT_FACTORS))
     count = factors[..., 0] + min_objects
@@ -91,10 +91,10 @@ def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
 
 
 def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array, ...] = ()) -> Scene:
-    """Images and instance masks of a batch of scenes.
+    """Images and instance masks for a batch of scenes.
 
     Args:
-      min_objects: the least number of objects of the space.
+      min_objects: the fewest objects in the space.
       tables: as for :func:`jaxdis.data._sprites.gathered_rows`.
     """
     cut = parts(factors, min_objects)
@@ -116,7 +116,7 @@ def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array,
 
 @dataclasses.dataclass(frozen=True)
 class Painter:
-    """The ``draw`` of scenes with at least ``min_objects`` objects."""
+    """The ``draw`` for scenes with at least ``min_objects`` objects."""
 
     min_objects: int = 1
 

@@ -1,4 +1,4 @@
-"""Files of data sets: downloaded by tensorflow-datasets, or checked where the user has put them."""
+"""Data sets' files: downloaded by tensorflow-datasets, or checked where the user has put them."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ _DOWNLOADED = {"dsprites": "dsprites", "shapes3d": "shapes3d", "smallnorb": "sma
 
 
 def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
-    """The path of the complete files of a data set.
+    """The path to a data set's complete files.
 
     Args:
-      name: of ``DATASETS``.
+      name: in ``DATASETS``.
       folder: where a download is kept; one that is there already is left as it is.
       source: official files, which are checked instead.
 

@@ -1,4 +1,4 @@
-"""Regions of a space of factors that can be held out of training: pure functions of factors, True inside."""
+"""Regions in a factor space that can be held out from training: pure functions, True inside."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,9 +16,9 @@ _FIRST, _SECOND, _STEP = 0x85EBCA6B, 0xC2B2AE35, 0x9E3779B9
 
 @dataclasses.dataclass(frozen=True)
 class RandomCells:
-    """A random share of all combinations of factors, the same for every sample of a combination.
+    """A random share of all combinations, the same for every sample with one combination.
 
-    Values of continuous factors are distinguished to the last bit, so each sample is a combination of its own.
+    Continuous factors' values are distinguished to the last bit, so each sample is its own combination.
     """
 
     share: Annotated[float, Range(0, 1, above=True, below=True)]

@@ -32,7 +32,7 @@ class Render:
     Attributes:
       tables: arrays from which images are gathered; ``()`` for a formula.
       draw: ``(tables, factors [n, k], key) → images [n, height, width, channels]``, float32 in [0, 1] or uint8.
-      sizes: number of values of each factor; None for a continuous one.
+      sizes: how many values each factor has; None for a continuous one.
       shape: (height, width, channels).
       dtype: "float32" or "uint8".
       draws_noise: whether images depend on the key.
@@ -71,7 +71,7 @@ class Render:
         """The same data set with each ``count × count`` pixels replaced by their mean.
 
         Raises:
-          ValueError: if the sides are not multiples of ``count``.
+          ValueError: if the sides are not divisible by ``count``.
         """
         height, width, channels = self.shape
         if not isinstance(count, int) or count < 1 or height % count or width % count:
@@ -82,7 +82,7 @@ class Render:
 
 @dataclasses.dataclass(frozen=True)
 class Pooled:
-    """A ``draw`` of smaller images: means of ``count × count`` pixels."""
+    """A ``draw`` for smaller images: means over ``count × count`` pixels."""
 
     draw: Callable
     count: int

@@ -1,8 +1,8 @@
-"""The room of Shapes3D: which surface each camera ray meets, where, and whether light reaches that point.
+"""Shapes3D's room: which surface each camera ray meets, where, and whether light reaches that point.
 
-Positions, sizes and angles were measured on the published pictures of the set (Burgess and Kim 2018). The unit of
-length is the distance from the object to the back wall: the floor is at z = 0, the object stands on it at x = y = 0,
-and the back wall is at y = 1.
+Positions, sizes and angles were measured on the published pictures of the set (Burgess and Kim 2018). Lengths are in
+units of the distance from the object to the back wall: the floor is at z = 0, the object stands on it at x = y = 0, and
+the back wall is at y = 1.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ Vector = Float[Array, "... 3"]
 
 
 class Hits(NamedTuple):
-    """The first hit of each ray.
+    """Each ray's first hit.
 
     ``surface [...]`` (SKY, FLOOR, WALL, OBJECT), ``point`` and outward ``normal [..., 3]``, and ``shadowed [...]``
     where the object is between the point and the light.

@@ -1,4 +1,5 @@
-"""What is known of scenes of several objects besides their factors: which factor belongs to which object, and masks."""
+"""What is known about scenes with several objects besides their factors: which factor belongs to which object, and
+masks."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -17,10 +18,10 @@ _CHUNK = 1000
 
 
 class SceneSamples(NamedTuple):
-    """Samples of scenes: ``factors [n, k]`` of the objects alone, ``labels`` of these, and ``masks [n, h, w]``.
+    """Samples of scenes: the objects' ``factors [n, k]``, ``labels`` for these, and ``masks [n, h, w]``.
 
-    ``labels`` has an ``(object, property)`` pair per factor; ``categorical`` are the columns of classes without an
-    order, and ``extrinsic`` those of properties that describe where an object is. Masks are 0 for the background and i
+    ``labels`` has an ``(object, property)`` pair per factor; ``categorical`` are the columns whose classes have no
+    order, and ``extrinsic`` those for properties that describe where an object is. Masks are 0 for the background and i
     for object i.
     """
 
@@ -34,17 +35,17 @@ class SceneSamples(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Scenes:
-    """The field ``scenes`` of a data set of scenes.
+    """The field ``scenes`` in a data set with scenes.
 
     Attributes:
-      labels: space → factor name → ``(object, property)``, in the order of objects, the background first; factors that
+      labels: space → factor name → ``(object, property)``, in the objects' order, the background first; factors that
         belong to no object are left out.
       masks: ``(space, factors [n, k]) → masks [n, h, w]``, whole numbers; 0 is the background.
       complete: the space restricted to scenes in which all objects are present.
-      radius: the ``radius`` of :meth:`~jaxdis.data.FactorSpace.local_groups`.
-      categorical: names of properties whose classes have no order.
+      radius: the ``radius`` for :meth:`~jaxdis.data.FactorSpace.local_groups`.
+      categorical: properties whose classes have no order.
       background: the object that is the background; None if it has no factors.
-      extrinsic: names of properties that describe where an object is and how it is rotated, not what it is.
+      extrinsic: properties that describe where an object is and how it is rotated, not what it is.
     """
 
     labels: Callable[[FactorSpace], Mapping[str, tuple[str, str]]]
@@ -57,7 +58,7 @@ class Scenes:
 
     @single_precision
     def draw(self, space: FactorSpace, key, n: int, groups: int = 1) -> Num[Array, "n k"]:
-        """Factors of ``n`` complete scenes: in local groups of equal length, or independent for one group."""
+        """Factors for ``n`` complete scenes: in equally long local groups, or independent for one group."""
         space = self.complete(space)
         if groups == 1:
             return space.sample(key, n)
@@ -82,12 +83,12 @@ class Scenes:
 
 
 def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Masks ``[n, h, w]`` of images with this height and width, whose pixels are means of blocks.
+    """Masks ``[n, h, w]`` for images with this height and width, whose pixels average blocks.
 
-    The most frequent number in each block; of several, the lowest.
+    The most frequent number in each block; if several are, the lowest.
 
     Raises:
-      ValueError: if the sides of the masks are not multiples of these.
+      ValueError: if the masks' sides are not multiples of these.
     """
     n, *sides = masks.shape
     if sides[0] % height or sides[1] % width:

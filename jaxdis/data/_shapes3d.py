@@ -1,8 +1,8 @@
 """Shapes3D by ray casting: a room, an object in its middle, and light measured on the published pictures.
 
 The set is Burgess and Kim 2018 (3D Shapes). Geometry and light were fitted to the 50 pictures printed in its notebook;
-the faint texture of walls and floor is left out. Hues only change colors: the 480 pairs of geometry and light for each
-(scale, shape, orientation) are traced once, and every image is a sum of gathered layers.
+the faint texture of walls and floor is left out. Hues only change colors: the 480 combinations with geometry and light
+for each (scale, shape, orientation) are traced once, and every image is a sum of gathered layers.
 """
 
 import colorsys
@@ -82,7 +82,7 @@ def _unit(vector: room.Vector) -> room.Vector:
 
 
 def _harmonics(normal: room.Vector) -> Float[Array, "... 9"]:
-    """Polynomials of degree ≤ 2 in the normal.
+    """Polynomials in the normal, up to degree 2.
 
     Light from all sides on a matte surface is smooth (Ramamoorthi and Hanrahan 2001).
     """
@@ -113,7 +113,7 @@ def _interpolated_2d(values: np.ndarray, x: Float[Array, "..."], y: Float[Array,
 def samples(
     geometry: Int[Array, "3"],
 ) -> tuple[Int[Array, "s s 64 64"], Float[Array, "s s 64 64"], Float[Array, "s s 64 64"]]:
-    """Surface, intensity and gloss of every sample of one (scale, shape, orientation); samples of a pixel lead."""
+    """Surface, intensity and gloss for every sample of one (scale, shape, orientation); a pixel's samples lead."""
     scale, shape, orientation = geometry
     azimuth = jnp.asarray(np.radians(SPACE.values[5]).astype(np.float32))[orientation]
     eye, rays = room.camera(azimuth, 64 * _SUPERSAMPLED)

@@ -1,7 +1,7 @@
 """A small ray caster for the stand-ins: convex solids with flat faces, lit by one lamp.
 
-A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` of rows (n, d). A scene is an array ``[s, FACES,
-4]`` of solids with one color each.
+A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` with rows (n, d). A scene is an array ``[s,
+FACES, 4]``, its solids with one color each.
 """
 
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def _wall(sides: int, slope: float, distance: float) -> np.ndarray:
 
 
 def box(half: Float[Array, "... 3"]) -> Solid:
-    """Box of the given half edges."""
+    """Box with the given half edges."""
     normals = np.concatenate([np.eye(3), -np.eye(3)]).astype(np.float32)
     normals = jnp.broadcast_to(jnp.asarray(normals), (*half.shape[:-1], 6, 3))
     faces = jnp.concatenate([normals, jnp.concatenate([half, half], -1)[..., None]], -1)
@@ -78,7 +78,7 @@ def about_y(angle: Float[Array, ""]) -> Float[Array, "3 3"]:
 def cast(
     eye: Float[Array, "3"], rays: Float[Array, "h w 3"], solids: Float[Array, "s faces 4"]
 ) -> tuple[Int[Array, "h w"], Float[Array, "h w 3"]]:
-    """The first solid that each ray enters (−1: none) and the normal of the face where it enters."""
+    """The first solid that each ray enters (−1: none) and the normal where it enters."""
     normals, offsets = solids[..., :3], solids[..., 3]
     toward = jnp.einsum("hwi,sfi->hwsf", rays, normals)
     at = (offsets - normals @ eye)[None, None] / jnp.where(jnp.abs(toward) > 1e-9, toward, 1e-9)
@@ -102,7 +102,7 @@ def shaded(
     lamp: Float[Array, "3"],
     background: Float[Array, "3"],
 ) -> Float[Array, "h w 3"]:
-    """Matte solids under ambient light and light from the direction of the lamp."""
+    """Matte solids under ambient light and light from the lamp's direction."""
     lamp = lamp / jnp.linalg.norm(lamp)
     # Light wraps around, so that sides turned away from the lamp still depend on its direction.
     light = np.float32(0.3) + np.float32(0.35) * (1 + normal @ lamp)

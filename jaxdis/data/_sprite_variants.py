@@ -1,4 +1,4 @@
-"""dSprites in color, on noise and on a painting: the harder variants of Locatello et al. 2019, section 4.
+"""dSprites in color, on noise and on a painting: the harder variants in Locatello et al. 2019, section 4.
 
 Color, noise or background is drawn again for every image, so a render needs a key and the factors alone do not
 determine the pixels.
@@ -47,10 +47,10 @@ def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: PRNGK
 
 
 def draw_painted(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: PRNGKeyArray) -> Float[Array, "n 64 64 3"]:
-    """A random patch of the painting, inverted inside the sprite.
+    """A random patch from the painting, inverted inside the sprite.
 
     The background is the mean of a 64 × 64 patch of the painting (``tables[-1] [height, width, 3]``, in [0, 1]) and one
-    color from U(0, 1)³. The last row and column of positions are never drawn, as in disentanglement_lib.
+    color from U(0, 1)³. The last row and column are never drawn, as in disentanglement_lib.
     """
     painting = tables[-1]
     corner_key, color_key = jax.random.split(key)

@@ -38,7 +38,7 @@ _WINDOW = 28
 
 
 def _heart_radii() -> np.ndarray:
-    """Distance of the heart's outline from its origin at uniform angles from the tip (0) to the notch (π), [256]."""
+    """How far the heart's outline is from its origin at uniform angles from the tip (0) to the notch (π), [256]."""
     t = np.linspace(0, 1, 20_001)[:, None]
     weights = ((1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3)
     u, v = np.concatenate([sum(w * p for w, p in zip(weights, curve, strict=True)) for curve in _HEART_HALF_OUTLINE]).T
@@ -47,7 +47,7 @@ def _heart_radii() -> np.ndarray:
 
 
 def _tables() -> dict[str, np.ndarray]:
-    """By class number: 1/scale, cosine and sine of the orientation, center and start of the window in pixels."""
+    """By class number: 1/scale, cosine and sine of the orientation, and the window's center and start in pixels."""
     # 2π is mapped to 0, so that the two are equal to the last bit.
     orientation = np.array(SPACE.values[2]) % (2 * np.pi)
     center = 16 + 32 * np.array(SPACE.values[3])

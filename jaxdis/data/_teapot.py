@@ -1,9 +1,9 @@
-"""Teapots by formula: Newell's patches under one fixed lamp, seen from any point of a hemisphere, in any color.
+"""Teapots by formula: Newell's patches under one fixed lamp, seen from any point on a hemisphere, in any color.
 
 The set is Eastwood & Williams 2018, §4.1. Its geometry and factors are published, its light and background are not:
 here the lamp is above the spout's side, its light is white and does not move with the camera, and the background is
-black. The shade of a pixel does not depend on the color, so that an image is shade times color. Both sides of the
-surface are lit, each as it faces the lamp.
+black. A pixel's shade does not depend on the color, so that an image is shade times color. Both sides of the surface
+are lit, each as it faces the lamp.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class Gap:
 
     Attributes:
       rule: ``printed``: red > green + 0.15 and elevation > π/4, which is 18.1 % of the space. ``released``: also red >
-        blue + 0.15, which is 10.2 % and agrees with the numbers of images that the paper counts.
+        blue + 0.15, which is 10.2 % and agrees with how many images the paper counts.
     """
 
     rule: Literal["released", "printed"] = "released"
@@ -56,7 +56,7 @@ class Gap:
 
 
 def surface(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the teapot ``[p, 3]``, about its middle, and their outward normals, for images of side × side pixels.
+    """The teapot's points ``[p, 3]``, about its middle, and their outward normals, for images of side × side pixels.
 
     Neighbors are less than a sample apart wherever the camera is.
     """
@@ -72,7 +72,7 @@ def surface(side: int) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and normals ``[6, p]``, and the shade of both sides of each point ``[2, p]``, int32."""
+    """Points and normals ``[6, p]``, and each point's shade on both sides ``[2, p]``, int32."""
     points, normals = surface(side)
     facing = normals @ geometry.LAMP
     return np.concatenate([points.T, normals.T]), geometry.shade_of(np.stack([facing, -facing])).astype(np.int32)
@@ -80,10 +80,10 @@ def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the nearest surface in each sample of each pixel.
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the nearest surface in each pixel's samples.
 
     Attributes:
-      side: height and width of images, in pixels.
+      side: images' height and width, in pixels.
       form: ``points``: the surface is drawn as points, each of which fills the sample it falls into, so that outlines
         are up to half a sample wider; ``triangles``: as triangles (:mod:`jaxdis.data._teapot_mesh`); None: points on
         CPU, triangles elsewhere.
@@ -102,7 +102,7 @@ class Draw:
         return jax.vmap(image(self.form or "triangles"))(factors)
 
     def shade(self, azimuth: Float[Array, ""], elevation: Float[Array, ""], form: str) -> Float[Array, "h w"]:
-        """Brightness of each pixel in [0, 1], 0 outside the teapot."""
+        """Each pixel's brightness in [0, 1], 0 outside the teapot."""
         if form == "triangles":
             buffer = depth_buffer(self.side, azimuth, elevation)
         else:

@@ -1,4 +1,4 @@
-"""What both forms of the teapot share: points of its patches, the lamp, the camera, and samples.
+"""What both forms of the teapot share: points on its patches, the lamp, the camera, and samples.
 
 :mod:`jaxdis.data._teapot` draws the surface as points, :mod:`jaxdis.data._teapot_mesh` as triangles.
 """
@@ -22,17 +22,17 @@ _NEARNESSES = 2**20
 
 
 def sample_size(side: int) -> float:
-    """The width of a sample at the point of the teapot that is nearest to the camera."""
+    """A sample's width at the teapot's point nearest to the camera."""
     return 2 * REACH * (DISTANCE - 3.5) / samples(side)
 
 
 def samples(side: int) -> int:
-    """The number of samples of an image in each direction."""
+    """How many samples an image has in each direction."""
     return side * SUPERSAMPLED
 
 
 def patch_points(patch: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points of a patch ``[u, v, 3]`` and their outward unit normals (zero where an edge of the patch is a point)."""
+    """Points on a patch ``[u, v, 3]`` and their outward unit normals (zero where an edge of the patch is a point)."""
     (b_u, d_u), (b_v, d_v) = _bernstein(u), _bernstein(v)
     across, along = np.einsum("ua,vb,abc->uvc", d_u, b_v, patch), np.einsum("ua,vb,abc->uvc", b_u, d_v, patch)
     normal = np.cross(along, across)  # in this order they point outward
@@ -41,12 +41,12 @@ def patch_points(patch: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.nd
 
 
 def shade_of(facing: np.ndarray) -> np.ndarray:
-    """Shades 0 … 1023 of surfaces, by the cosine between their normals and the direction of the lamp."""
+    """Surfaces' shades 0 … 1023, by the cosine between their normals and the lamp's direction."""
     return np.round((AMBIENT + SLOPE * facing) * (SHADES - 1))
 
 
 def longest_line(patch: np.ndarray, axis: int) -> float:
-    """The length of the patch's longest line along an axis, at its greatest speed."""
+    """How long the patch's longest line is along an axis, at its greatest speed."""
     values, slopes = _bernstein(np.linspace(0, 1, 33))
     first, second = (slopes, values) if axis == 0 else (values, slopes)
     return float(np.linalg.norm(np.einsum("ua,vb,abc->uvc", first, second, patch), axis=-1).max())

@@ -1,8 +1,8 @@
 """The teapot as triangles in a depth buffer: the form of :mod:`jaxdis.data._teapot` without holes or widened outlines.
 
-Patches are cut into quadrilaterals of a few samples, and these into two triangles. A triangle is drawn at the samples
-whose centers it contains; its shade is linear between its corners, and the nearest triangle is seen. Every
-quadrilateral is tested at the same number of samples about it, so that one program draws all of them.
+Patches are cut into quadrilaterals that span a few samples, and these into two triangles. A triangle is drawn at the
+samples whose centers it contains; its shade is linear between its corners, and the nearest triangle is seen. Every
+quadrilateral is tested at equally many samples about it, so that one program draws them all.
 """
 
 import functools
@@ -22,7 +22,7 @@ _INSIDE = 1e-3
 
 
 class Mesh(NamedTuple):
-    """``corners [3, 4, q]`` around each quadrilateral, ``shades [2, 4, q]`` of both sides, and ``box``.
+    """``corners [3, 4, q]`` around each quadrilateral, ``shades [2, 4, q]`` on both sides, and ``box``.
 
     Seen from anywhere, a quadrilateral lies within box × box samples.
     """
@@ -34,7 +34,7 @@ class Mesh(NamedTuple):
 
 @functools.cache
 def mesh(side: int) -> Mesh:
-    """Quadrilaterals for images of side × side pixels."""
+    """Quadrilaterals for images with side × side pixels."""
     sample = geometry.sample_size(side)
     corners, shades = [], []
     for patch in CONTROL_POINTS:

@@ -1,4 +1,4 @@
-"""Factors → codes with known truth: representations on which the right score of a metric is known.
+"""Factors → codes with known truth: representations on which a metric's right score is known.
 
 Every function is pure, has static shapes and returns ``(codes, factors)``, so that many seeds need only one ``vmap``.
 """
@@ -20,12 +20,12 @@ Share = options.Share | Float[Array, ""]  # if traced, a sweep is a single progr
 
 @checked
 def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, copies: Count = 1) -> Representation:
-    """Make one of the eight boundary cases of Julka et al. 2024, Tables II and V: modular? compact? explicit?
+    """Make one of the eight boundary cases in Julka et al. 2024, Tables II and V: modular? compact? explicit?
 
-    The three binary digits of a case: whether each code encodes one factor, whether each factor is encoded by one code,
-    and whether all values are encoded. Factors have 9 values, uniform and independent. First digit 0: a code encodes
-    two factors. Second digit 0: a factor is spread over two codes. Third digit 0: the first six values of every factor
-    are encoded as one.
+    A case's three binary digits: whether each code encodes one factor, whether each factor is encoded by one code, and
+    whether all values are encoded. Factors have 9 values, uniform and independent. First digit 0: a code encodes two
+    factors. Second digit 0: a factor is spread over two codes. Third digit 0: the first six values of every factor are
+    encoded as one.
 
     =====  ======  ======  =====================================================
     case   codes   factors what each code holds
@@ -38,11 +38,11 @@ def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, co
 
     Args:
       case: three binary digits, such as ``"110"``.
-      num_samples: number of samples ``n``.
+      num_samples: how many samples, ``n``.
       copies: independent copies side by side, for larger ``d`` and ``k``.
 
     Returns:
-      codes ``[n, d]`` float32 and Factors of size 9.
+      codes ``[n, d]`` float32 and Factors with size 9.
     """
     if case not in CASES:
         raise ValueError(f"case: must be one of {', '.join(CASES)}, got {options.shown(case)}")
@@ -81,7 +81,7 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
 
     Args:
       alpha: ``α`` in [0, 1].
-      num_samples, num_factors: shape of codes and of factors, both continuous.
+      num_samples, num_factors: shape of codes and factors, both continuous.
     """
     values = random.uniform(key, (num_samples, num_factors))
     steepness = 1000.0 ** (alpha - 0.25)
@@ -98,7 +98,7 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
 
     Args:
       alpha: ``α`` in [0, 1].
-      num_samples, num_factors: shape of codes and of factors, both continuous.
+      num_samples, num_factors: shape of codes and factors, both continuous.
     """
     values = random.uniform(key, (num_samples, num_factors))
     return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
@@ -112,7 +112,7 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
 
     Args:
       alpha: ``α`` in [0, 1].
-      num_samples, num_factors: shape of codes and of factors, both continuous.
+      num_samples, num_factors: shape of codes and factors, both continuous.
     """
     draw, disturb = jax.random.split(key)
     values = random.uniform(draw, (num_samples, num_factors))
@@ -121,7 +121,7 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
 
 @checked
 def toy_model(name: str) -> Representation:
-    """Make the toy models of Mahon et al. 2024, Table 1, as exact populations of 80 equally likely samples.
+    """Make the toy models in Mahon et al. 2024, Table 1, as exact populations with 80 equally likely samples.
 
     Two binary factors, two binary codes. The first code agrees with each factor in 75 % of the samples (with both when
     they are equal, with each of them half the time when they differ). The second is a coin flip in ``"M1"``; in
@@ -148,12 +148,12 @@ def distributed(
     """Make codes whose pairs sum to factors, so that no single code is informative: Mahon et al. 2024, Theorem 3.1.
 
     Code ``i`` holds two digits, ``c_i = (v a_i + b_i + 1/2) / v²``; ``z_i = a_i + b_(i+1) mod v``. Codes ``[n, k]``,
-    factors of size ``v``.
+    factors with ``v`` values.
 
     Args:
-      num_factors: number of factors and of codes, ``k``.
-      num_values: number of values per factor, ``v``.
-      key, num_samples: draw ``num_samples`` samples; without both, the exact population of ``v^(2k)`` samples.
+      num_factors: how many factors and codes, ``k``.
+      num_values: how many values per factor, ``v``.
+      key, num_samples: draw ``num_samples`` samples; without both, the exact population with ``v^(2k)`` samples.
     """
     if (key is None) != (num_samples is None):
         raise ValueError("key, num_samples: give both to draw samples, or neither for the exact population")
@@ -178,18 +178,18 @@ def entangled(
     """Make codes distributed as the factors, each a function of all: Locatello et al. 2020, Theorem 1 and App. A.
 
     ``f(z) = g⁻¹(h⁻¹(A h(g(z))))``: factors ``z ~ U[0, 1]^k``, so that the map ``g`` to uniform variables is the
-    identity; ``h`` the quantile function of a standard normal; ``A = I − 2 v vᵀ`` with ``v₁ = √α`` and the other
-    ``v_i = √((1 − α) / (k − 1))``, orthogonal without a zero entry. A model that generates from ``z`` and one that
-    generates from ``f(z)`` have the same distribution of images, so that no method that sees images alone can tell
-    which of the two codes is disentangled. At ``α = 0`` the first code is the first factor.
+    identity; ``h`` the standard normal's quantile function; ``A = I − 2 v vᵀ`` with ``v₁ = √α`` and the other ``v_i =
+    √((1 − α) / (k − 1))``, orthogonal without a zero entry. A model that generates from ``z`` and one that generates
+    from ``f(z)`` have the same distribution of images, so that no method that sees images alone can tell which of the
+    two codes is disentangled. At ``α = 0`` the first code is the first factor.
 
     Args:
-      alpha: ``α`` in (0, 1/2); the proof excludes 0 and 1/2, at which entries of ``A`` vanish.
-      num_samples, num_factors: shape of codes and of factors, both continuous; at least two factors.
+      alpha: ``α`` in (0, 1/2); the proof excludes 0 and 1/2, at which entries in ``A`` vanish.
+      num_samples, num_factors: shape of codes and factors, both continuous; at least two factors.
 
     Contract:
 
-    - Codes are uniform on [0, 1] and independent of each other; their total correlation is 0 as that of the factors.
+    - Codes are uniform on [0, 1] and independent; their total correlation is 0, as the factors' is.
     - The inverse is the map itself, since ``A`` is its own inverse.
     """
     if num_factors < 2:

@@ -1,13 +1,16 @@
-"""Encoders of images, scored: on samples that a data set renders, and by interventions in its simulator."""
+"""Image encoders, scored: on samples that a data set renders, and by interventions in its simulator."""
 
 from jaxdis.encoders._evaluate_encoder import evaluate_encoder
 from jaxdis.encoders._evaluate_slots import evaluate_slots
 from jaxdis.encoders._load import load
 from jaxdis.encoders._simulated import beta_vae, factor_vae, irs
 from jaxdis.encoders._simulated_changes import consistency, restrictiveness
+from jaxdis.encoders._slot_metrics import Segmentation, Structured
 from jaxdis.encoders._traversals import factored_components, flatness
 
 __all__ = [
+    "Segmentation",
+    "Structured",
     "beta_vae",
     "consistency",
     "evaluate_encoder",

@@ -1,4 +1,4 @@
-"""Scores of an encoder: images are drawn from a data set and encoded, and interventions are made in the data set."""
+"""Scoring an encoder: images are drawn from a data set and encoded, and interventions are made in the data set."""
 
 import dataclasses
 import difflib
@@ -76,37 +76,37 @@ def evaluate_encoder(
     :func:`evaluate`, which has only samples, resamples these instead.
 
     Args:
-      encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); a
-        ``torch.nn.Module`` or a Keras model, which is called in evaluation mode, and torch's without gradients, on its
-        device and in its precision; a pair (``flax.linen`` module, variables); several of these with the same number of
-        codes, which are scored as members; or a trained zoo. Images are float32 in [0, 1], JAX arrays for a function
-        that JAX can trace, else NumPy arrays of its own.
-      data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``. Of pictures that
-        :func:`jaxdis.data.folder` reads, at most ``samples`` and two thirds are scored, and others are held out.
+      encode: a function, from any library, that maps images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior
+        means); a ``torch.nn.Module`` or a Keras model, which is called in evaluation mode, and torch's without
+        gradients, on its device and in its precision; a pair (``flax.linen`` module, variables); several of these with
+        equally many codes, which are scored as members; or a trained zoo. Images are float32 in [0, 1], JAX arrays for
+        a function that JAX can trace, else NumPy arrays of its own.
+      data: a data set's name in ``jaxdis.data.DATASETS``, or a pair ``(space, render)``. From a picture folder
+        (:func:`jaxdis.data.folder`), at most ``samples`` and two thirds are scored, and others are held out.
       metrics: as in :func:`evaluate`; ``"standard"`` also has IRS, which intervenes with few images, but not in stored
         pictures.
-      key: PRNG key of samples, interventions and metrics, or a seed; as in :func:`evaluate`.
-      source: path of the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.
-      samples, test_samples: number of samples on which metrics are computed and learners are trained, and number of
-        held-out samples on which the learners are evaluated. Unless options say otherwise, metrics that intervene train
-        on as many batches of images as there are samples, and are evaluated on as many as there are held-out ones
-        (FactorVAE and BetaVAE, 64 images or pairs a batch). They measure the spread of codes on as many images as there
-        are samples, rounded down to a multiple of 32. The numbers of the papers are the most, and the defaults.
-      batch: images encoded at once (``batch_size`` is of members).
-      layout: the order of the axes of images that the encoder reads: ``"nchw"``, the default for a module of torch, or
-        ``"nhwc"``, that for all others.
-      progress: called with the number of encoded images and of all images, those of interventions included; True draws
-        a bar. Without it, a warning names the images of interventions if they are more than 100,000.
+      key: PRNG key for samples, interventions and metrics, or a seed; as in :func:`evaluate`.
+      source: path to the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.
+      samples, test_samples: on how many samples metrics are computed and learners are trained, and on how many held-out
+        ones the learners are evaluated. Unless options say otherwise, metrics that intervene train on as many image
+        batches as there are samples, and are evaluated on as many as there are held-out ones (FactorVAE and BetaVAE, 64
+        images or pairs a batch). They measure how codes spread on as many images as there are samples, rounded down to
+        a multiple of 32. The papers' numbers are the most, and the defaults.
+      batch: images encoded at once (``batch_size`` counts members).
+      layout: how the encoder orders the axes of images: ``"nchw"``, the default for a torch module, or ``"nhwc"``, the
+        default for all others.
+      progress: called with how many images are encoded and how many there are, for interventions too; True draws a bar.
+        Without it, a warning names how many images interventions need if they are more than 100,000.
       bootstrap, batch_size, devices, arrived, on_memory: as in :func:`evaluate`; a bootstrap leaves out metrics that
         intervene.
-      members: as in :func:`evaluate`; the labels of a zoo when None.
+      members: as in :func:`evaluate`; a zoo's labels when None.
 
     Returns:
       :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
 
     Raises:
-      ValueError: for codes that are not ``[n, d]``, naming the shapes of images and codes, for an unknown argument, and
-        as :func:`evaluate`.
+      ValueError: for codes that are not ``[n, d]``, naming the shapes, for an unknown argument, and as
+        :func:`evaluate`.
     """
     for name, value, kind in (
         ("samples", samples, Count),
@@ -178,7 +178,7 @@ def evaluate_encoder(
 
 
 def _counted(show: Callable, total: int) -> Callable[[int], None]:
-    """A function of the number of images just encoded."""
+    """A function that takes how many images were just encoded."""
     done = 0
 
     def tell(count):
@@ -190,7 +190,7 @@ def _counted(show: Callable, total: int) -> Callable[[int], None]:
 
 
 def names_in_turn(metrics: Mapping[str, Metric]) -> list[tuple[str, ...]]:
-    """The names of metrics that :func:`evaluate_encoder` computes together; those that intervene come last."""
+    """The metrics that :func:`evaluate_encoder` computes together; those that intervene come last."""
     still, moved = _apart(metrics)
     return [*(tuple(dict(stage)) for stage in stages_of(tuple(still.items()))), *((name,) for name in moved)]
 
@@ -214,7 +214,7 @@ def _opened(data, source) -> tuple[FactorSpace, Callable]:
 
 
 def _encoders(encode, layout: Layout | None) -> tuple[list[Callable], bool]:
-    """The encoders of all members, and whether there is one member; a zoo is one encoder of many members."""
+    """All members' encoders, and whether there is one member; a zoo is one encoder for many members."""
     if isinstance(encode, Zoo):
         if layout == "nchw":
             raise ValueError("layout: must be None for a zoo, which reads images as it was trained on them, got 'nchw'")
@@ -247,7 +247,8 @@ def _refuse_unknown(names: Mapping) -> None:
 
 
 def _encoded(encoders, images: Images, space: FactorSpace, key, rows, *, batch: int, tell) -> _Drawn:
-    """Codes ``[m, n, d]`` of images of factors ``rows [n, k]``, batch by batch; their noise is drawn with the key."""
+    """Codes ``[m, n, d]`` for images with factors ``rows [n, k]``, batch by batch; their noise is drawn with the
+    key."""
     count = len(rows)
     seen = _jointly(encoders, images, space)
     parts = []
@@ -262,9 +263,9 @@ def _encoded(encoders, images: Images, space: FactorSpace, key, rows, *, batch: 
 
 
 def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, tell: Callable | None = None):
-    """One encoder of all members, ``[n, h, w, c] → [m, n, d]``, compiled if JAX can trace every member.
+    """One encoder for all members, ``[n, h, w, c] → [m, n, d]``, compiled if JAX can trace every member.
 
-    ``tell`` is called with the number of images that are encoded, from inside the compiled program too.
+    ``tell`` is called with how many images are encoded, from inside the compiled program too.
     """
     traced = all(simulated.traceable(encode, images, space) for encode in encoders)
     widths = []
@@ -288,7 +289,7 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, t
 
 
 def _checked(codes, drawn, traced: bool, many: bool):
-    """Codes ``[m, n, d]``; ``many``: of an encoder of many members, which are in this shape already."""
+    """Codes ``[m, n, d]``; ``many``: from an encoder for many members, which have this shape already."""
     if isinstance(codes, tuple):
         raise ValueError(
             f"encode: must be one array of codes, got a tuple of {len(codes)}; of means and variances, return the means"
@@ -306,7 +307,7 @@ def _checked(codes, drawn, traced: bool, many: bool):
 
 
 def _in_order(plan: Mapping[str, Metric], tables: Sequence[Scores], rows: tuple[dict, ...], evaluation: dict) -> Scores:
-    """One table, whose columns come in the order of the metrics."""
+    """One table, whose columns come in the metrics' order."""
     joined = {field: {} for field in ("columns", "parts", "replicates", "axes")}
     for name in plan:
         for scores in tables:

@@ -1,4 +1,4 @@
-"""Scores of a model of slots: scenes are drawn in local groups and encoded, and slots are compared with objects."""
+"""Scoring a model with slots: scenes are drawn in local groups and encoded, and slots are compared with objects."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -43,25 +43,25 @@ def evaluate_slots(
 ) -> Scores:
     """Score a model whose representation is a set of slots: draw scenes, encode them, and compare slots with objects.
 
-    Scenes are drawn in local groups of similar ones, in which probing can find the order of slots.
+    Scenes are drawn in local groups of similar ones, in which probing can find how slots are ordered.
 
     Args:
-      model: a function from images ``[n, h, w, c]`` to slots ``[n, s, d]``, or to a pair of these and their masks
-        ``[n, s, h, w]``; a torch module or another model as in :func:`jaxdis.evaluate_encoder`; several of these, which
-        are scored as members; or a trained zoo of a method with slots.
-      data: name of a data set of scenes: ``multi_dsprites``, ``clevr6``, and others of ``jaxdis.data.DATASETS`` with
-        the field ``scenes``.
+      model: a function from images ``[n, h, w, c]`` to slots ``[n, s, d]``, or to a pair of these and their masks ``[n,
+        s, h, w]``; a torch module or another model as in :func:`jaxdis.evaluate_encoder`; several of these, which are
+        scored as members; or a trained zoo whose method has slots.
+      data: name of a data set with scenes: ``multi_dsprites``, ``clevr6``, and others in ``jaxdis.data.DATASETS`` that
+        have the field ``scenes``.
       metrics: names among ``"structured_slots"`` and ``"segmentation"``, which needs masks; ``"all"``; or a mapping
         from names to metrics with other options.
-      key: PRNG key of scenes and noise, or a seed.
+      key: PRNG key for scenes and noise, or a seed.
       source: as in :func:`jaxdis.evaluate_encoder`.
-      samples: number of scenes, a multiple of ``groups``.
-      groups: number of local groups; 1 draws scenes independently of each other.
+      samples: how many scenes, a multiple of ``groups``.
+      groups: how many local groups; 1 draws scenes independently.
       batch: images encoded at once by a function.
       layout: as in :func:`jaxdis.evaluate_encoder`.
-      kinds: the kind of each of the ``d`` codes of a slot, if there are several.
+      kinds: the kind of each of a slot's ``d`` codes, if there are several.
       members: as in :func:`jaxdis.evaluate`.
-      progress: True draws a bar; a function is called with the number of encoded images and of all images.
+      progress: True draws a bar; a function is called with how many images are encoded and how many there are.
 
     Returns:
       :class:`~jaxdis.Scores`, numbers ``[]``, or ``[m]`` for several members.
@@ -121,7 +121,7 @@ def _plan(metrics) -> dict:
 
 
 class DrawnScenes(NamedTuple):
-    """Scenes of a data set: their factors ``rows [n, k]``, and how they are rendered."""
+    """Scenes from a data set: their factors ``rows [n, k]``, and how they are rendered."""
 
     scenes: Scenes
     space: FactorSpace
@@ -145,7 +145,7 @@ def drawn_scenes(data: str, source, samples: int, groups: int, key) -> DrawnScen
 
 
 def slots_of_zoo(zoo: Zoo, rows, render=None, key=None, progress: Progress = False) -> tuple[np.ndarray, np.ndarray]:
-    """Codes ``[m, n, s, d]`` and the slot of each pixel ``[m, n, h, w]`` of images, or of factors that are rendered."""
+    """Codes ``[m, n, s, d]`` and each pixel's slot ``[m, n, h, w]`` for images, or for factors that are rendered."""
     if zoo.config.method.represents is not Slots:
         raise ValueError(f"model: must be a zoo of a method with slots, got {type(zoo.config.method).__name__}")
     slots = zoo.encode(rows, render=render, key=checked_key(key), summary=hard_masks, progress=progress)
@@ -153,7 +153,7 @@ def slots_of_zoo(zoo: Zoo, rows, render=None, key=None, progress: Progress = Fal
 
 
 def _of_function(encode: Callable, images: Images, rows, key, batch: int, show) -> tuple[np.ndarray, np.ndarray | None]:
-    """Slots ``[n, s, d]`` and the slot of each pixel ``[n, h, w]`` uint8, batch by batch."""
+    """Slots ``[n, s, d]`` and each pixel's slot ``[n, h, w]`` uint8, batch by batch."""
     slots, segments = [], []
     for start in range(0, len(rows), batch):
         seen = np.require(
@@ -174,7 +174,7 @@ def _of_function(encode: Callable, images: Images, rows, key, batch: int, show) 
 
 
 def _hard(masks: np.ndarray, slots: int) -> np.ndarray:
-    """The strongest slot of each pixel; ``UNDEFINED`` in images whose masks are not finite."""
+    """Each pixel's strongest slot; ``UNDEFINED`` in images whose masks are not finite."""
     masks = masks[..., 0] if masks.ndim == 5 and masks.shape[-1] == 1 else masks
     masks = masks[:, :, 0] if masks.ndim == 5 and masks.shape[2] == 1 else masks
     if masks.ndim != 4 or masks.shape[1] != slots:

@@ -1,4 +1,4 @@
-"""Metrics that intervene: their row of METRICS, computed with a simulator instead of given samples."""
+"""Metrics that intervene: their row in METRICS, computed with a simulator instead of given samples."""
 
 import functools
 import inspect
@@ -38,7 +38,7 @@ def intervened(
 
 
 def options_of(name: str, metric: Metric, limits: Mapping[str, int]) -> dict:
-    """The options of a metric that intervenes, and its other numbers of images and batches within limits.
+    """The options of a metric that intervenes, and how many images and batches it takes, within limits.
 
     Options that only apply to given samples, such as bins, are refused.
     """

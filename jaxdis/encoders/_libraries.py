@@ -1,4 +1,4 @@
-"""Models of torch, Keras and Flax as functions of images, each called as its library wants it."""
+"""Torch, Keras and Flax models as functions of images, each called as its library wants it."""
 
 import contextlib
 import sys
@@ -55,7 +55,7 @@ def _in_layout(encode: Callable, layout: Layout | None) -> Callable:
 
 
 def _of_torch(model, layout: Layout) -> Callable:
-    """In evaluation mode, without gradients, on the device and in the precision of the parameters."""
+    """In evaluation mode, without gradients, on the parameters' device and in their precision."""
     torch = sys.modules["torch"]
 
     def encode(images):
@@ -74,7 +74,7 @@ def _of_torch(model, layout: Layout) -> Callable:
 
 @contextlib.contextmanager
 def _evaluating(model):
-    """Evaluation mode, and afterwards the modes that the parts of the model had."""
+    """Evaluation mode, and afterwards the modes that the model's parts had."""
     modes = {part: part.training for part in model.modules()}
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Codes and factors of files and of trained zoos, as the shell reads them."""
+"""Codes and factors from files and trained zoos, as the shell reads them."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ IMAGES = 2048
 
 
 class Loaded(NamedTuple):
-    """``codes [m, n, d]``, or ``[n, d]`` of one file that holds one member; ``factors``; ``names`` of the members."""
+    """``codes [m, n, d]``, or ``[n, d]`` from one file that holds one member; ``factors``; the members' ``names``."""
 
     codes: np.ndarray
     factors: Factors
@@ -35,15 +35,16 @@ def load(paths, factors: Factors | str | os.PathLike | None = None, *, samples: 
     """Load codes and factors from files, or by encoding images with a trained zoo.
 
     Args:
-      paths: a file, a pattern such as ``"codes/*.npz"``, several of these, or the folder of a zoo that ``jaxdis train``
-        wrote. A file is an ``.npz`` with ``codes [n, d]`` or ``[m, n, d]`` and ``factors [n, k]``, and optionally
-        ``names`` and ``sizes`` of the factors; or it holds codes alone, as ``.npz``, ``.npy`` or a table.
-      factors: the factors of codes alone: :class:`Factors`, or a file that :meth:`Factors.from_table` reads.
-      samples: of a zoo, how many images of its data set are encoded.
-      key: of a zoo, the PRNG key of these images, or a seed.
+      paths: a file, a pattern such as ``"codes/*.npz"``, several of these, or the folder with a zoo that ``jaxdis
+        train`` wrote. A file is an ``.npz`` with ``codes [n, d]`` or ``[m, n, d]`` and ``factors [n, k]``, and
+        optionally the factors' ``names`` and ``sizes``; or it holds codes alone, as ``.npz``, ``.npy`` or a table.
+      factors: the factors for files with codes alone: :class:`Factors`, or a file that :meth:`Factors.from_table`
+        reads.
+      samples: how many images a zoo encodes from its data set.
+      key: the PRNG key for a zoo's images, or a seed.
 
     Returns:
-      codes, factors, and the names of the members: names of files, or the settings of a zoo's members.
+      codes, factors, and the members' names: file names, or the settings of a zoo's members.
 
     Raises:
       ValueError: for files that are missing or damaged, codes of different shapes, or factors that differ.
@@ -80,7 +81,7 @@ def load(paths, factors: Factors | str | os.PathLike | None = None, *, samples: 
 def encoded_by_zoo(
     zoo: Zoo, samples: int, key=None, data: str | None = None, source=None, progress: Callable | None = None
 ) -> tuple[Posterior, Factors]:
-    """Representations of images that a data set draws, by default the zoo's own, and their factors.
+    """Representations for images that a data set draws, by default the zoo's own, and their factors.
 
     Raises:
       ValueError: for a zoo that was trained on a user's own images, or one without posteriors.
@@ -100,13 +101,13 @@ def encoded_by_zoo(
 
 
 def encoded_pictures(zoo: Zoo, space, render, progress: Callable | None = None) -> tuple[Posterior, Factors]:
-    """Representations of all pictures of a folder in order, and their factors."""
+    """Representations for all pictures in a folder in order, and their factors."""
     rows = np.arange(space.sizes[0])[:, None]
     return by_chunks(lambda places: zoo.encode(rows[places], render=render), len(rows), progress), space.wrap(rows)
 
 
 def by_chunks(encoded: Callable, count: int, progress: Callable | None = None):
-    """Representations ``[m, n, …]`` of ``count`` images, from a function of the places of some."""
+    """Representations ``[m, n, …]`` for ``count`` images, from a function that takes the places of some."""
     parts = []
     for places in executor.chunks(count, min(count, IMAGES)):
         parts.append(encoded(places))
@@ -116,6 +117,6 @@ def by_chunks(encoded: Callable, count: int, progress: Callable | None = None):
 
 
 def _words(label: dict) -> str:
-    """``beta, beta=4, seed=0``: the settings of a member."""
+    """``beta, beta=4, seed=0``: a member's settings."""
     order = sorted(label, key=lambda name: (name != "model", name == "seed"))
     return ", ".join(str(label[name]) if name == "model" else f"{name}={label[name]}" for name in order)

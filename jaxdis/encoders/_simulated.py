@@ -1,13 +1,13 @@
 """FactorVAE, BetaVAE and IRS by real interventions: a simulator draws with a factor held, an encoder reads the images.
 
-Images are rendered, encoded and discarded in chunks: only votes, features and the codes of one value are kept. All
-members of a zoo read the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to
-compile once for many encoders of the same kind, such as :class:`jaxdis.models._evidence.Encoder`.
+Images are rendered, encoded and discarded in chunks: only votes, features and one value's codes are kept. All members
+in a zoo read the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to compile
+once for many encoders of one kind, such as :class:`jaxdis.models._evidence.Encoder`.
 
-An encoder is a function from images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members;
-every field of a result then has a leading ``m``. An encoder that JAX cannot trace, such as a torch module, is called on
-the host with NumPy arrays, chunk by chunk; the metric cannot then be jitted. A renderer is a pure function from factors
-``[n, k]`` to images, or from factors and a key; its noise then follows from the key of the call.
+An encoder is a function from images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo with ``m``
+members; every field in a result then has a leading ``m``. An encoder that JAX cannot trace, such as a torch module, is
+called on the host with NumPy arrays, chunk by chunk; the metric cannot then be jitted. A renderer is a pure function
+from factors ``[n, k]`` to images, or from factors and a key; its noise then follows from the call's key.
 """
 
 from collections.abc import Callable
@@ -50,11 +50,11 @@ def factor_vae(
     prune: float = 0.05,
     active: Bool[Array, "... d"] | None = None,
 ) -> Votes:
-    """Score FactorVAE by interventions in a simulator, which renders batches of images that share a factor's value.
+    """Score FactorVAE by interventions in a simulator, which renders batches whose images share a factor's value.
 
-    Options and result are those of :func:`jaxdis.metrics.interventions.factor_vae`, which has only samples; here
-    batches are drawn by :meth:`FactorSpace.fix`. ``num_variance`` samples give each code's variance over all factors.
-    Factors with a single value are never held; NaN if fewer than two factors have several.
+    Options and result are as for :func:`jaxdis.metrics.interventions.factor_vae`, which has only samples; here batches
+    are drawn by :meth:`FactorSpace.fix`. ``num_variance`` samples give each code's variance over all factors. Factors
+    with a single value are never held; NaN if fewer than two factors have several.
 
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
     """
@@ -91,10 +91,10 @@ def beta_vae(
     rescale: bool = False,
     active: Bool[Array, "... d"] | None = None,
 ) -> Intervened:
-    """Score BetaVAE by interventions in a simulator, which renders pairs of images that share a factor's value.
+    """Score BetaVAE by interventions in a simulator, which renders image pairs that share a factor's value.
 
-    Options and result are those of :func:`jaxdis.metrics.interventions.beta_vae`, which has only samples; here pairs
-    are drawn by :meth:`FactorSpace.pairs`. NaN if fewer than two factors have several values.
+    Options and result are as for :func:`jaxdis.metrics.interventions.beta_vae`, which has only samples; here pairs are
+    drawn by :meth:`FactorSpace.pairs`. NaN if fewer than two factors have several values.
 
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
     """
@@ -132,10 +132,10 @@ def irs(
 ) -> Robustness:
     """Score interventional robustness in a simulator, which renders images for each factor's values.
 
-    Options and result are those of :func:`jaxdis.metrics.interventions.irs`, which has only samples; here each value of
-    each factor is held by :meth:`FactorSpace.given`. ``num_samples`` give the largest deviation of each code,
-    ``num_given`` the quantile of its distances given a value. A continuous factor is held at the centers of
-    ``factor_bins`` equal-width bins.
+    Options and result are as for :func:`jaxdis.metrics.interventions.irs`, which has only samples; here each value of
+    each factor is held by :meth:`FactorSpace.given`. ``num_samples`` give each code's largest deviation, ``num_given``
+    the quantile of its distances given a value. A continuous factor is held at the centers of ``factor_bins``
+    equal-width bins.
 
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
     """
@@ -189,8 +189,8 @@ class Looking:
         return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
 
     def _near_0(self, codes: np.ndarray) -> np.ndarray:
-        """Codes of double precision less those of the first image, before they are rounded: no metric here depends on
-        where codes lie."""
+        """Codes in double precision less the first image's, before they are rounded: no metric here depends on where
+        codes lie."""
         if codes.dtype != np.float64:
             return codes
         if self._first is None:
@@ -203,14 +203,14 @@ class Looking:
         return self.by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
 
     def map(self, function: Callable, inputs: tuple):
-        """``function`` of every entry: one program, or a call each on the host."""
+        """``function`` for every entry: one program, or a call each on the host."""
         if not self._on_host:
             return jax.lax.map(function, inputs)
         rows = [function(jax.tree.map(lambda leaf, i=i: leaf[i], inputs)) for i in range(inputs[0].shape[0])]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
 
     def by_chunks(self, function: Callable, inputs: tuple, images_each: int) -> tuple:
-        """``function`` of inputs ``[c, …]`` in chunks of images.
+        """``function`` for inputs ``[c, …]`` in chunks of images.
 
         Outputs ``[m, c, …]`` are concatenated; those without ``c`` get one entry per chunk.
         """
@@ -225,12 +225,12 @@ class Looking:
         return tuple(joined)
 
     def as_given(self, result):
-        """Without the axis of members for an encoder that has none."""
+        """Without the member axis for an encoder that has none."""
         return jax.tree.map(lambda leaf: leaf[0], result) if self._single else result
 
 
 def traceable(encode: Callable, images: Images, space: FactorSpace) -> bool:
-    """Whether an encoder is made of JAX's operations alone, so that it may run inside a program."""
+    """Whether an encoder uses JAX's operations alone, so that it may run inside a program."""
     rows = jax.ShapeDtypeStruct((2, space.num_factors), np.float32 if space.continuous else np.int32)
     key = jax.eval_shape(lambda: jax.random.key(0))
     pictures = jax.eval_shape(images, rows, key)

@@ -1,4 +1,4 @@
-"""Consistency and restrictiveness of an encoder, by holding or changing one factor of a simulator."""
+"""An encoder's consistency and restrictiveness, by holding or changing one factor in a simulator."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ def consistency(
     num_pairs: int = 2000,
     active: Bool[Array, "... d"] | None = None,
 ) -> Changes:
-    """Score consistency by interventions in a simulator, which renders pairs of images that share a factor's value.
+    """Score consistency by interventions in a simulator, which renders image pairs that share a factor's value.
 
     Result as :func:`jaxdis.metrics.interventions.consistency`, which has only samples. ``num_pairs`` are rendered for
     each factor.
@@ -46,7 +46,7 @@ def restrictiveness(
     num_pairs: int = 2000,
     active: Bool[Array, "... d"] | None = None,
 ) -> Changes:
-    """Score restrictiveness by interventions in a simulator, which renders pairs of images that differ in one factor.
+    """Score restrictiveness by interventions in a simulator, which renders image pairs that differ in one factor.
 
     Result as :func:`jaxdis.metrics.interventions.restrictiveness`, which has only samples. ``num_pairs`` are rendered
     for each factor. The value that a factor changes to is drawn without regard to the others.
@@ -61,8 +61,8 @@ def restrictiveness(
 
 
 def _changed(key, look: Looking, space: FactorSpace, num_pairs: int, active):
-    """The shares of the variance of codes that remain while a factor is held, and while it alone changes, ``[m, d,
-    k]``; variances as a share of the largest ``[m, d]``; whether all codes are finite ``[m]``."""
+    """How much of the codes' variance remains while a factor is held, and while it alone changes, ``[m, d, k]``;
+    variances as a share of the largest ``[m, d]``; whether all codes are finite ``[m]``."""
     base_key, pair_key = jax.random.split(key)
     left = space.sample(base_key, num_pairs)
     base = look.at_many(left, noise_key(base_key))

@@ -1,4 +1,4 @@
-"""Metrics of slots as values, for studies: each is computed for all members of a batch in one program."""
+"""Slot metrics as values, for studies: each is computed for all members in a batch in one program."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -47,6 +47,8 @@ class Structured:
 
     Attributes:
       encoding, start, iterations, penalty, threshold, final, validation_share: as in that function.
+
+    Example: ``jaxdis.evaluate_slots(model, metrics={"short": Structured(iterations=10)})``.
     """
 
     encoding: Encoding = "ordered"
@@ -57,7 +59,6 @@ class Structured:
     final: Spec = PRESETS["dangnhu2022"]
     validation_share: ValidationShare = 0.0
 
-    errors: ClassVar[tuple[str, ...]] = ()
     errors: ClassVar[tuple[str, ...]] = ("informativeness", "order_mismatch")
 
     def __post_init__(self):
@@ -81,22 +82,22 @@ class Structured:
         numbers: Sequence[int],
         kinds: Sequence[str] = (),
     ) -> Scores:
-        """Columns and parts of ``m`` members.
+        """Score ``m`` members.
 
         Args:
           codes: ``[m, n, s, d]``.
-          segments: ``[m, n, h, w]``, the slot of each pixel.
+          segments: ``[m, n, h, w]``, each pixel's slot.
           scenes: the ``n`` samples.
-          groups: number of groups of equal length that samples are drawn in.
-          numbers: integer ids of the members.
-          kinds: the kind of each of the ``d`` codes of a slot, if there are several; they are the third level
-            ``"kind"``, whose factors are extrinsic and intrinsic.
+          groups: in how many equally long groups the samples are drawn.
+          numbers: the members' integer ids.
+          kinds: the kind of each of a slot's ``d`` codes, if there are several; they are the third level ``"kind"``,
+            whose factors are extrinsic and intrinsic.
 
         Returns:
-          :class:`Scores` of :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,
-          ``order_agreement`` and ``order_mismatch`` compare the orders that probing found with those by overlap of
-          masks (:func:`jaxdis.structured.order_agreement`), as means over groups. The part ``orders`` has the orders of
-          the first :data:`SHOWN` samples.
+          :class:`Scores` as from :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,
+          ``order_agreement`` and ``order_mismatch`` compare the orders that probing found with those by overlapping
+          masks (:func:`jaxdis.structured.order_agreement`), as means over groups. The part ``orders`` has the orders
+          for the first :data:`SHOWN` samples.
         """
         options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         scores = evaluate_structured(
@@ -117,8 +118,10 @@ class Structured:
 
 @dataclasses.dataclass(frozen=True)
 class Segmentation:
-    """Agreement of masks with true objects: means over images of :func:`jaxdis.structured.ari` and
-    :func:`jaxdis.structured.mean_segmentation_covering`, over all pixels and over those of objects alone."""
+    """How well masks agree with true objects, over all pixels and over the objects' alone.
+
+    Means over images of :func:`jaxdis.structured.ari` and :func:`jaxdis.structured.mean_segmentation_covering`.
+    """
 
     about: ClassVar[About] = About(
         "Agreement of masks with objects (segmentation)",
@@ -146,7 +149,7 @@ class Segmentation:
 
 
 def structure_of(scenes: SceneSamples, slots: int, dims: int | Sequence[str]) -> Structure:
-    """Slots of codes against objects of properties; with the kind of each code in ``dims``, kinds between them."""
+    """Slots of codes against objects of properties; with each code's kind in ``dims``, kinds between them."""
     if isinstance(dims, int):
         codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
         return Structure.of(("object", "property"), codes, scenes.labels)
@@ -157,7 +160,7 @@ def structure_of(scenes: SceneSamples, slots: int, dims: int | Sequence[str]) ->
 
 
 def _order_agreement(orders: np.ndarray, segments, masks: np.ndarray, groups: int) -> dict[str, np.ndarray]:
-    """Agreement of probing with the matching of masks, ``[m]`` each; nothing if slots and segments differ in number."""
+    """How far probing agrees with matching masks, ``[m]`` each; nothing if slots and segments differ in number."""
     slots = orders.shape[-1]
     if int(masks.max()) + 1 != slots:
         return {}
@@ -175,7 +178,7 @@ def _orders_of_member(slots: int, member: tuple[Array, Array], masks: Array) -> 
 
 
 def _agreement(counts: tuple[int, int], segments: Array, true: Array) -> dict[str, Array]:
-    """Mean agreement of one member; NaN if a mask of it is not finite."""
+    """One member's mean agreement; NaN if a mask is not finite."""
     finite = (segments != UNDEFINED).all()
     columns = {}
     for suffix, foreground in (("", False), ("_foreground", True)):
@@ -192,13 +195,13 @@ SLOT_METRICS: dict[str, SlotMetric] = {"structured_slots": Structured(), "segmen
 
 
 def hard_masks(slots) -> tuple:
-    """A representation of slots with the number of the strongest slot of each pixel in place of masks;
-    255 in images with masks that are not finite."""
+    """A representation of slots with each pixel's strongest slot in place of masks; 255 in images with masks that are
+    not finite."""
     finite = jnp.isfinite(slots.masks).all(axis=(1, 2, 3))[:, None, None]
     return slots._replace(masks=jnp.where(finite, slots.masks.argmax(1), UNDEFINED).astype(jnp.uint8))
 
 
 def named(name: str, scores: Scores) -> Scores:
-    """Scores with the name of their metric before each column and part."""
+    """Scores with their metric's name before each column and part."""
     columns = {f"{name}.{column}": np.asarray(scores[column]) for column in scores}
     return Scores(columns, {f"{name}.{part}": scores.part(part) for part in scores.parts}, scores.factor_names)

@@ -1,4 +1,4 @@
-"""Scores of traversals: one factor of a simulator takes all its values while the others stay."""
+"""Scoring traversals: one factor in a simulator takes all its values while the others stay."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,14 +15,14 @@ from jaxdis.models._images import noise_key
 
 
 class Flatness(NamedTuple):
-    """``score []``, mean over factors of ``per_factor [f]``, those with several values."""
+    """``score []``, the mean over ``per_factor [f]``, factors with several values."""
 
     score: Float[Array, ""]
     per_factor: Float[Array, " f"]
 
 
 class Factored(NamedTuple):
-    """``axis_ratio``, ``linear_ratio`` and ``axis_alignment`` ``[]``: geometric means over factors of the columns of
+    """``axis_ratio``, ``linear_ratio`` and ``axis_alignment`` ``[]``: geometric means over factors, column by column in
     ``per_factor [f, 3]``."""
 
     axis_ratio: Float[Array, ""]
@@ -34,16 +34,16 @@ class Factored(NamedTuple):
 def flatness(
     key: PRNGKeyArray, encode: Callable, space: FactorSpace, render: Callable, *, repeats: int = 128
 ) -> Flatness:
-    """Measure flatness: do the codes of a traversal lie in order on a line along an axis?
+    """Measure flatness: do a traversal's codes lie in order on a line along an axis?
 
-    The largest Euclidean distance of two points of a traversal, divided by the sum of the L1 distances from each value
-    to the next. Of the steps, the one from the last value to the first included, the longest is left out, so that a
-    factor may go around. Both are means over ``repeats`` random settings of the other factors.
+    The largest Euclidean distance between two points on a traversal, divided by the summed L1 distances from each value
+    to the next. The longest step is left out, the one from the last value to the first included, so that a factor may
+    go around. Both are means over ``repeats`` random settings of the other factors.
 
     Args:
       encode: images ``[n, h, w, c]`` → codes ``[n, d]``, or ``[m, n, d]`` for many members.
       space, render: a simulator, such as ``jaxdis.data.dsprites()``.
-      repeats: number of traversals of each factor.
+      repeats: how many traversals for each factor.
 
     Contract:
 
@@ -69,10 +69,10 @@ def flatness(
 def factored_components(
     key: PRNGKeyArray, encode: Callable, space: FactorSpace, render: Callable, *, repeats: int = 128
 ) -> Factored:
-    """Measure linearity and axis alignment: do the codes of a traversal vary in one direction, and is that an axis?
+    """Measure linearity and axis alignment: do a traversal's codes vary in one direction, and is that an axis?
 
-    ``axis_ratio`` is the share of a traversal's variance that its most variable code has, ``linear_ratio`` that of its
-    first principal component, both mapped so that an even spread over ``d`` directions is 0; ``axis_alignment`` is
+    ``axis_ratio`` is the share of a traversal's variance that its most variable code has, ``linear_ratio`` what its
+    first principal component has, both mapped so that an even spread over ``d`` directions is 0; ``axis_alignment`` is
     their quotient. Means over ``repeats`` random settings of the other factors.
 
     Args:
@@ -84,7 +84,7 @@ def factored_components(
     - Continuous factors and those with one value are left out.
 
     Reference: Michlo, disent 0.8.0 (``metric_linearity``, a part of the factored components; the other part compares
-    distances of codes with those of images).
+    distances between codes with those between images).
     """
 
     def share(variances):
@@ -107,7 +107,7 @@ def factored_components(
 
 
 def _traversed(key, look: Looking, space: FactorSpace, repeats: int, of_factor: Callable) -> Float[Array, "m f ..."]:
-    """``of_factor`` of the codes ``[m, repeats, v, d]`` of each factor with several values."""
+    """``of_factor`` for the codes ``[m, repeats, v, d]`` along each factor with several values."""
     found = []
     for j in free_factors(space):
         size = space.sizes[j]

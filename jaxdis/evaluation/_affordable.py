@@ -25,7 +25,7 @@ log = logging.getLogger("jaxdis")
 
 
 class Run(NamedTuple):
-    """How members run: bytes of the arrays of one, how many run at once on a device, and how often again."""
+    """How members run: how many bytes one's arrays take, how many run at once on a device, and how often again."""
 
     size: Size
     member_bytes: int
@@ -40,7 +40,7 @@ class Run(NamedTuple):
     def of(
         cls, size: Size, member_bytes: int, members: int, *, batch_size, devices, bootstrap, block=None, null=0, **_
     ) -> "Run":
-        """``block``: codes of which metrics read a block at a time, if they can."""
+        """``block``: a block's codes, which metrics read at a time, if they can."""
         devices = tuple(jax.devices()[:members] if devices is None else devices)
         return cls(size, member_bytes, members, min(batch_size or 1, members), bootstrap, devices, block, null)
 
@@ -49,7 +49,7 @@ class Run(NamedTuple):
         return self.devices[0].platform == "cpu"
 
     def bytes(self, metric: Metric) -> float:
-        """What the program of a metric needs on a device, or on all CPU devices together."""
+        """What a metric's program needs on a device, or on all CPU devices together."""
         if self.block is not None and takes_blocks(metric.source):
             run = self._replace(size=self.size._replace(codes=self.block), block=None)
             return run._replace(member_bytes=self.member_bytes * self.block // self.size.codes).bytes(metric)
@@ -59,7 +59,7 @@ class Run(NamedTuple):
 
 
 def affordable(plan: Plan, run: Run, on_memory: OnMemory) -> tuple[Plan, dict[str, str]]:
-    """The metrics that fit the memory that is free, and by the names of the others why they do not.
+    """The metrics that fit into free memory, and why each of the others does not.
 
     Raises:
       ValueError: if one does not fit, unless ``on_memory`` is ``"skip"``.
@@ -76,7 +76,8 @@ def affordable(plan: Plan, run: Run, on_memory: OnMemory) -> tuple[Plan, dict[st
 
 
 def with_missing(scores: Scores, plan: Plan, missing: dict[str, str], single: bool) -> Scores:
-    """The scores with columns of NaN for metrics that were left out, in the order of the plan, and with the reasons."""
+    """The scores with NaN in the columns that left-out metrics would have, in the plan's order, and with the
+    reasons."""
     if not missing:
         return scores
     nothing = np.float32(np.nan) if single else np.full(len(scores.members), np.nan, np.float32)

@@ -32,8 +32,8 @@ CONVERT = {
 
 
 class Arrays(NamedTuple):
-    """``codes [n, d]`` or ``[m, n, d]`` (of slots ``[n, s, d]`` or ``[m, n, s, d]``); ``factors``; ``variances`` in the
-    shape of codes, or None; and of slots what their file says besides."""
+    """``codes [n, d]`` or ``[m, n, d]`` (slots: ``[n, s, d]`` or ``[m, n, s, d]``); ``factors``; ``variances`` shaped
+    like codes, or None; and what a file with slots says besides."""
 
     codes: np.ndarray
     factors: Factors
@@ -50,14 +50,14 @@ def load_arrays(
     """Read codes and factors.
 
     Args:
-      path: ``.npz`` with arrays ``codes`` and, without ``factors_path``, ``factors``, and optionally ``names`` (of
-        factors), ``sizes`` (numbers of values, 0 for a continuous factor) and ``variances``; or the codes alone, as
-        ``.npy`` (memory-mapped) or as a table whose columns are codes (``.csv``, ``.tsv``, ``.txt`` or ``.parquet``);
-        or ``cells.h5ad:KEY``, a representation of cells, whose annotations are the factors.
-      factors_path: the factors, or a file of them that :meth:`jaxdis.Factors.from_table` reads.
-      columns: columns of this file, or of the annotations, each alone or with what it holds, as ``angle:continuous``
-        or ``shape:classes``; all if empty.
-      missing: as in :meth:`jaxdis.Factors.from_table`; ``"drop"`` leaves the same samples of codes and variances out.
+      path: ``.npz`` with arrays ``codes`` and, without ``factors_path``, ``factors``, and optionally the factors'
+        ``names``, their ``sizes`` (how many values, 0 if continuous) and ``variances``; or the codes alone, as ``.npy``
+        (memory-mapped) or as a table whose columns are codes (``.csv``, ``.tsv``, ``.txt`` or ``.parquet``); or
+        ``cells.h5ad:KEY``, which represents cells, whose annotations are the factors.
+      factors_path: the factors, or their file, which :meth:`jaxdis.Factors.from_table` reads.
+      columns: columns in this file, or annotations, each alone or with what it holds, as ``angle:continuous`` or
+        ``shape:classes``; all if empty.
+      missing: as in :meth:`jaxdis.Factors.from_table`; ``"drop"`` leaves out the same samples from codes and variances.
 
     Raises:
       ValueError: for a file that is missing, truncated, damaged, in another format, lacks an array or holds pickled
@@ -94,7 +94,7 @@ def load_arrays(
 
 
 def alike(one: Arrays, other: Arrays) -> bool:
-    """Whether the codes of two files can be members of one zoo."""
+    """Whether two files' codes can be members in one zoo."""
     shapes = [
         [(array.shape, array.dtype) for array in (arrays.codes, arrays.variances) if array is not None]
         for arrays in (one, other)
@@ -125,7 +125,7 @@ def in_words(factors: Factors) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: int) -> Factors:
-    """A table that the codes of many files share."""
+    """A table that many files' codes share."""
     names, kinds = columns_and_kinds(columns)
     return Factors.from_table(path, names, kinds, missing)
 
@@ -149,7 +149,7 @@ def _codes_of(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
-    """The arrays of an .npz that has one of the name wanted, or the one array of an .npy."""
+    """The arrays in an .npz that has the name wanted, or the one array in an .npy."""
     name = printable(path)
     _check(path, wanted)
     if path.suffix == ".npy":
@@ -170,7 +170,7 @@ def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
 
 
 def _check(path: Path, wanted: str) -> None:
-    """Check that a file exists and is in a format that is read; of others, say how to convert them."""
+    """Check that a file exists and is in a format that is read; say how to convert others."""
     check_file(path, f"; make one with {MAKE_ONE}" if wanted == "codes" else "")
     if path.suffix in CONVERT:
         load = CONVERT[path.suffix].format(name=path.name, array=wanted)
@@ -181,7 +181,7 @@ def _check(path: Path, wanted: str) -> None:
 
 
 def _kept(array: np.ndarray | None, factors: Factors, path: Path) -> np.ndarray | None:
-    """The rows that factors of a table kept, of codes or variances."""
+    """The rows that a table's factors kept, from codes or variances."""
     if array is None or factors.rows is None:
         return array
     if array.ndim < 2 or array.shape[-2] != factors.num_rows:
@@ -193,13 +193,13 @@ def _kept(array: np.ndarray | None, factors: Factors, path: Path) -> np.ndarray 
 
 
 def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Images of a file, and what it holds about their factors: ``factors``, ``names`` and ``sizes``.
+    """A file's images, and what it holds about their factors: ``factors``, ``names`` and ``sizes``.
 
     Args:
-      path: ``.npy`` of images, or ``.npz`` with an array ``images``.
+      path: ``.npy`` with images, or ``.npz`` with an array ``images``.
 
     Raises:
-      ValueError: for a file that is missing, damaged or without images, or factors of another number of images.
+      ValueError: for a file that is missing, damaged or without images, or factors for more or fewer images.
     """
     path = Path(path)
     check_file(path, "; make one with numpy.save('images.npy', images)")

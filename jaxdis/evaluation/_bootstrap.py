@@ -1,4 +1,4 @@
-"""Bootstrap uncertainty of a score: the spread of the same score over samples redrawn from the given ones."""
+"""How uncertain a score is, by the bootstrap: how far it spreads over samples redrawn from the given ones."""
 
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ SEED = metric_seed("bootstrap")
 
 
 class Again(NamedTuple):
-    """One replicate of a sample in three forms: ``weighted``, the same rows with counts as weights; ``drawn``, rows
-    drawn with replacement; ``halved``, a random half of the rows without repetition."""
+    """One replicate in three forms: ``weighted``, the same rows with counts as weights; ``drawn``, rows drawn with
+    replacement; ``halved``, half the rows at random, without repetition."""
 
     weighted: Sample
     drawn: Sample
@@ -32,12 +32,12 @@ class Again(NamedTuple):
 
 
 def replicate(key: PRNGKeyArray, sample: Sample) -> Again:
-    """Draw ``n`` of ``n`` samples with replacement: as multinomial counts that weight them, and as rows.
+    """Draw ``n`` from ``n`` samples with replacement: as multinomial counts that weight them, and as rows.
 
     Both forms are the same draw: a metric that takes weights reads the first, which moves no data, and others read the
-    second. Functions of distinct samples, such as nearest-neighbor estimates, would misread repeated samples; for these
-    a replicate is a random half of the samples. To first order, the estimate on half of the samples scatters around
-    that on all samples with the variance that the latter has itself: ``σ² (2 / n − 1 / n) = σ² / n``.
+    second. Functions that need distinct samples, such as nearest-neighbor estimates, would misread repeated samples;
+    for these a replicate is half the samples at random. To first order, the estimate on half the samples scatters
+    around that on all samples with the variance that the latter has itself: ``σ² (2 / n − 1 / n) = σ² / n``.
 
     Reference: Efron & Tibshirani 1993, §6; Politis et al. 1999, §2 (subsampling).
     """
@@ -50,7 +50,7 @@ def replicate(key: PRNGKeyArray, sample: Sample) -> Again:
 
 
 def centered(replicates: jax.Array, score: jax.Array) -> jax.Array:
-    """Shift scores ``[count, …]`` of halves of the samples so that their mean is the score of all samples.
+    """Shift scores ``[count, …]`` on half the samples so that their mean is the score on all samples.
 
     With fewer samples, such estimates are systematically smaller or larger. That difference does not estimate the bias
     at ``n``, which need not fall as ``1 / n``.

@@ -21,7 +21,7 @@ _ON_A_LINE |= {METRICS[name].source.function for name in ("r2_linear", "r2_kerne
 
 
 def on_a_line(sources: Mapping[str, Spec]) -> list[str]:
-    """The names of those that read continuous factors as numbers on a line."""
+    """Who reads continuous factors as numbers on a line."""
     return [
         name
         for name, source in sources.items()
@@ -33,7 +33,7 @@ def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
     """Check that no metric reads a circular factor as a number on a line.
 
     Args:
-      sources: what reads the samples, by the names of metrics.
+      sources: what reads the samples, by metric.
 
     Raises:
       ValueError: naming the metrics and the factors.

@@ -1,4 +1,4 @@
-"""Whether one set of representations scores higher than another, by how much, and how sure that is."""
+"""Which representations score higher than others, by how much, and how sure that is."""
 
 import dataclasses
 import itertools
@@ -29,19 +29,19 @@ AT_ONCE = 2_000_000
 
 
 class Row(NamedTuple):
-    """The comparison of one column; NaN where too few members have a score.
+    """How two sets compare in one column; NaN where too few members have a score.
 
     Attributes:
       metric: the column.
-      sets: names of the first and the second set.
-      first, second: mean of each set.
-      difference, low, high: mean of the second minus that of the first, and its interval.
-      p: two-sided p-value of Student's test for pairs, or of Welch's.
-      adjusted: ``p`` corrected for the number of columns and of pairs of sets (Holm).
-      permutation: two-sided p-value of a permutation test of the difference, which takes no distribution for granted;
-        with few members it cannot be small.
+      sets: names, first and second.
+      first, second: each set's mean.
+      difference, low, high: second mean minus first, and its interval.
+      p: two-sided p-value by Student's test for pairs, or Welch's test.
+      adjusted: ``p`` corrected for how many columns and pairs of sets are tested (Holm).
+      permutation: two-sided p-value when the difference is tested by permutations, which takes no distribution for
+        granted; with few members it cannot be small.
       effect: the difference in standard deviations: of the pairs' differences, or of the members of both sets.
-      members: members (or pairs) of each set with which a difference of this size would be found in four of five
+      members: how many members (or pairs) each set needs for a difference this large to be found in four out of five
         comparisons, at p < .05 without correction; 1,000 stands for that or more.
     """
 
@@ -66,7 +66,7 @@ class Comparison:
     Attributes:
       rows: one :class:`Row` per column.
       test: what was computed, in words.
-      ranks: mean ranks of all sets across data sets, if they were asked for.
+      ranks: all sets' mean ranks across data sets, if they were asked for.
     """
 
     rows: tuple[Row, ...]
@@ -87,7 +87,7 @@ class Comparison:
         return text
 
     def to_pandas(self):
-        """A data frame of the rows; needs pandas."""
+        """The rows as a data frame; needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.rows)
@@ -111,27 +111,27 @@ def compare(
     names: Sequence[str] | None = None,
     level: Level = 0.95,
 ) -> Comparison:
-    """Compare the scores of sets of members, such as models under several seeds.
+    """Compare scores between sets, such as models under several seeds.
 
     Args:
-      sets: scores of each set: a :class:`~jaxdis.Scores`, a file that :meth:`Scores.save` wrote, a CSV or JSON file
-        with a row per member, or a mapping of columns ``[m]``.
-      paired: a column of the members' metadata, such as ``"seed"``, whose equal values make pairs. None: the sets are
+      sets: each set's scores: a :class:`~jaxdis.Scores`, a file that :meth:`Scores.save` wrote, a CSV or JSON file with
+        a row per member, or a mapping from names to columns ``[m]``.
+      paired: a column in the members' metadata, such as ``"seed"``, whose equal values make pairs. None: the sets are
         independent.
       metrics: the columns to compare; None: all that all sets have.
-      by: a column of the metadata, such as ``"objective"``: members with each of its values are a set.
-      meta: metadata of the members, ``{"member": names, "seed": …}``, a data frame or a CSV file; its rows are matched
-        by names of members or of their files.
-      across: a column of the metadata, such as ``"data"``: sets are also ranked at each of its values.
-      names: of the sets; a, b, … when None.
-      level: of the intervals.
+      by: a metadata column, such as ``"objective"``: members that share a value are a set.
+      meta: the members' metadata, ``{"member": names, "seed": …}``, a data frame or a CSV file; its rows are matched by
+        the names of members or of their files.
+      across: a metadata column, such as ``"data"``: sets are also ranked at each of its values.
+      names: what the sets are called; a, b, … when None.
+      level: how often the intervals should hold.
 
     Returns:
-      A :class:`Comparison`. Of two sets the first is compared with the second, of more than two the best, by its mean,
-      with each of the others. Means are compared by Student's test for pairs, or by Welch's test, which does not assume
-      equal variances. The members of a set must be independent of each other, as models with different seeds are;
-      several codes of one model are not. Two representations of the same samples, each with bootstrap replicates of one
-      :func:`jaxdis.evaluate` key, are compared by the differences of these.
+      A :class:`Comparison`. Two sets are compared with each other; among more, the best, by its mean, is compared with
+      each other one. Means are compared by Student's test for pairs, or by Welch's test, which does not assume equal
+      variances. A set's members must be independent, as models with different seeds are; several codes from one model
+      are not. Two representations on the same samples, each with bootstrap replicates under one :func:`jaxdis.evaluate`
+      key, are compared replicate by replicate.
 
     Raises:
       ValueError: for sets without a common column, for unknown columns, and for pairs that are not unique.
@@ -180,7 +180,7 @@ def compare(
 
 
 def _in_pairs(sets: Sequence[ScoreSet], paired: str) -> list[ScoreSet]:
-    """The members of all sets that have the same values of a column, in the same order."""
+    """All sets' members that agree in a column, in the same order."""
     places = [_places(one, paired) for one in sets]
     common = [value for value in places[0] if all(value in place for place in places)]
     if not common:
@@ -189,7 +189,7 @@ def _in_pairs(sets: Sequence[ScoreSet], paired: str) -> list[ScoreSet]:
 
 
 def _by_replicates(sets: Sequence[ScoreSet], columns: Sequence[str], level: float) -> tuple[list[Row], str]:
-    """Comparisons of single representations by bootstrap replicates that drew the same samples."""
+    """Single representations, compared by bootstrap replicates that drew the same samples."""
     drawn, origins = zip(*(one.drawn for one in sets), strict=True)
     if any(origin != origins[0] for origin in origins):
         raise ValueError("sets: must be scores of the same samples with the same key and bootstrap, got others")
@@ -217,7 +217,7 @@ def _beside_the_best(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
 
 
 def _turned(row: Row) -> Row:
-    """The comparison of the second with the first."""
+    """The same comparison, second against first."""
     return row._replace(
         sets=row.sets[::-1], first=row.second, second=row.first, difference=-row.difference,
         low=-row.high, high=-row.low, effect=-row.effect,
@@ -225,7 +225,7 @@ def _turned(row: Row) -> Row:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Correct p-values so that the chance of any false finding among them stays what it was for one; NaN stays."""
+    """Correct p-values so that the chance that any finding among them is false stays what it was for one; NaN stays."""
     p = np.asarray(p, float)
     order = np.argsort(p)  # NaN last
     count = int(np.isfinite(p).sum())
@@ -236,7 +236,7 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, level: float) -> Row:
-    """The comparison of one column of two sets by their members."""
+    """Two sets compared in one column by their members."""
     x, y = first.scores[column], second.scores[column]
     if paired:
         both = np.isfinite(x) & np.isfinite(y)
@@ -264,7 +264,7 @@ def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, leve
 
 
 def _row(column, names, means, error: float, freedom: float, effect: float, shuffled: float, level: float) -> Row:
-    """A row from the standard error of a difference and its degrees of freedom."""
+    """A row from a difference, its standard error and its degrees of freedom."""
     difference = means[1] - means[0]
     reach = float(stats.t.isf((1 - level) / 2, freedom) * error)
     if error > 0:
@@ -276,7 +276,7 @@ def _row(column, names, means, error: float, freedom: float, effect: float, shuf
 
 
 def _members_needed(effect: float, paired: bool) -> float:
-    """The least number of members of each set, or of pairs, whose test finds an effect with a probability of .8."""
+    """How many members each set needs, or how many pairs, for the test to find an effect with probability .8."""
     if not math.isfinite(effect):
         return float(FEWEST)
     n = np.arange(FEWEST, MOST_MEMBERS + 1)
@@ -300,7 +300,7 @@ def _sentence(row: Row, several: bool) -> str:
 
 
 def _places(one: ScoreSet, name: str) -> dict[Any, int]:
-    """Where each value of a column is."""
+    """Where each value in a column is."""
     values = column_of(one, name, "paired")
     if len(set(values)) < len(values):
         twice = next(value for value in values if values.count(value) > 1)

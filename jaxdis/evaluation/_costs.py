@@ -1,6 +1,7 @@
-"""What metrics cost: bytes and seconds of one member, as formulas of the numbers of samples, codes and classes.
+"""What metrics cost: one member's bytes and seconds, by formulas that read how many samples, codes and classes there
+are.
 
-Bytes are those of the programs for CPUs, by the analysis of the compiler; ``tests/evaluation/test_costs.py`` compares.
+Bytes are what programs for CPUs take, as the compiler analyzes them; ``tests/evaluation/test_costs.py`` compares.
 Seconds were measured on one core by ``python -m benchmarks.measure_seconds``, which writes the table.
 """
 
@@ -21,7 +22,7 @@ BINS = 32
 
 
 class Size(NamedTuple):
-    """The sizes that costs depend on: training and held-out samples, codes, factors, and classes of all of these."""
+    """The sizes that costs depend on: training and held-out samples, codes, factors, and all their classes."""
 
     train: int
     held_out: int
@@ -31,7 +32,7 @@ class Size(NamedTuple):
 
     @classmethod
     def of(cls, samples: int, codes: int, sizes, *, held_out: int | None = None) -> "Size":
-        """``held_out`` samples are given; when None, a third of the samples is held out."""
+        """``held_out`` samples are given; when None, a third is held out."""
         held = samples // 3 if held_out is None else held_out
         train = samples - held if held_out is None else samples
         return cls(train, held, codes, len(sizes), sum(size or CONTINUOUS for size in sizes))
@@ -43,16 +44,16 @@ class Size(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Terms:
-    """Numbers of 4 bytes, in units of products of sizes; ``n`` training samples.
+    """How many numbers of 4 bytes, in units that are products of sizes; ``n`` training samples.
 
     Attributes:
-      nd, ndk, ndv: of samples × codes, held-out ones included, and these × factors or × classes.
-      block, blockk: of training samples × the codes of a block (:mod:`jaxdis.relations._blocks`), and × factors.
-      tables: of the codes of a block × their bins × classes.
-      d, dd, ddk, dv: of codes, of codes², and these × factors, and of codes × classes.
-      nn, nv: of samples², and of samples × classes.
-      millions: of any size.
-      least: of samples × codes, if all else is less.
+      nd, ndk, ndv: samples × codes, held-out ones included, and these × factors or × classes.
+      block, blockk: training samples × a block's codes (:mod:`jaxdis.relations._blocks`), and × factors.
+      tables: a block's codes × their bins × classes.
+      d, dd, ddk, dv: codes, codes², these × factors, and codes × classes.
+      nn, nv: samples², and samples × classes.
+      millions: whatever the sizes are.
+      least: samples × codes, if all else is less.
     """
 
     nd: float = 0.0
@@ -102,7 +103,7 @@ _UNITS = {
 
 
 class Seconds(NamedTuple):
-    """``seconds`` of 10,000 samples × 1,000 codes with 100 classes, and the powers of these with which they grow."""
+    """``seconds`` for 10,000 samples × 1,000 codes with 100 classes, and the powers with which they grow in these."""
 
     seconds: float
     samples: float
@@ -119,7 +120,7 @@ class Seconds(NamedTuple):
 
 
 def terms_of(spec: Spec) -> Terms:
-    """The formula of a function that reads samples; for one outside of the library, that of a few copies of codes."""
+    """The formula for a function that reads samples; one outside the library is taken for a few copies of codes."""
     return TERMS.get(spec.name, Terms(nd=4.0))
 
 

@@ -1,4 +1,4 @@
-"""How scores were computed, as plain data that goes into every file of them."""
+"""How scores were computed, as plain data that goes into every file with them."""
 
 import json
 from typing import Any
@@ -14,9 +14,9 @@ from jaxdis.metrics._plan import Plan
 def described(
     plan: Plan, shape: tuple[int, ...], factors: Factors, key, held_out: int | None, bootstrap: int, null: int = 0
 ) -> dict:
-    """Versions, numbers of samples and codes, sizes of factors, the key, replicates, and metrics with all options.
+    """Versions, how many samples and codes, the factors' sizes, the key, replicates, and metrics with all options.
 
-    ``shape`` is that of codes, ``[…, n, d]``. ``options`` are those that are not left at the defaults of the version.
+    ``shape`` is what codes have, ``[…, n, d]``. ``options`` are those that differ from the version's defaults.
     """
     found = {
         "versions": {"jaxdis": __version__, "jax": jax.__version__},

@@ -1,7 +1,7 @@
 """Factors with missing values: every factor is scored on the samples that have it.
 
-The factors that the same samples have are a part of the evaluation. Relations are computed part by part and joined
-before they are scored; what is said of each factor alone is joined afterwards.
+The factors that the same samples have are a part. Relations are computed part by part and joined before they are
+scored; what concerns each factor alone is joined afterwards.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ _BY_COLUMN = {spec.function for spec in RELATIONS.values()}
 
 
 class Matrix(NamedTuple):
-    """The fields of a relation that can be joined over factors."""
+    """A relation's fields that can be joined over factors."""
 
     strength: Float[Array, "d k"]
     ceiling: Float[Array, " k"]
@@ -46,7 +46,7 @@ def matrix_of(relation: Relation) -> Matrix:
 
 
 class Part(NamedTuple):
-    """The factors that the same samples have, and the arguments of an evaluation of these samples."""
+    """The factors that the same samples have, and the arguments for evaluating these samples."""
 
     columns: list[int]
     codes: np.ndarray
@@ -55,19 +55,20 @@ class Part(NamedTuple):
 
     @property
     def usable(self) -> int:
-        """How many of the factors vary."""
+        """How many factors vary."""
         values = np.asarray(self.factors.values)
         return int((values.max(axis=0) > values.min(axis=0)).sum())
 
 
 def lack_values(*pairs) -> bool:
-    """Whether factors, or those of a pair (codes, factors), lack values."""
+    """Whether factors, or those in a pair (codes, factors), lack values."""
     each = (pair[1] if isinstance(pair, tuple | list) and len(pair) == 2 else pair for pair in pairs)
     return any(isinstance(factors, Factors) and factors.present is not None for factors in each)
 
 
 class Parts(NamedTuple):
-    """The parts of an evaluation, and all samples with whatever stands for missing values, for metrics of codes."""
+    """The parts of an evaluation, and all samples with whatever stands for missing values, for metrics that read codes
+    alone."""
 
     parts: list[Part]
     whole: Part
@@ -106,7 +107,7 @@ def check_each(plan: Plan, bootstrap: int) -> None:
     """Check that metrics can score each factor on its own samples.
 
     Raises:
-      ValueError: naming those that need all factors of a sample, or for a bootstrap.
+      ValueError: naming those that need all of a sample's factors, or for a bootstrap.
     """
     refused = [name for name, metric in plan if not (_by_factor(metric) or _by_column(metric) or _of_codes(metric))]
     if refused:
@@ -121,7 +122,7 @@ def check_each(plan: Plan, bootstrap: int) -> None:
 def evaluate_each(
     evaluate: Callable, table: Callable, plan: Plan, given: Parts, key, arrived, progress=None, **how
 ) -> dict[str, "_Fields"]:
-    """The results of a plan by the names of its metrics, with a leading member axis, from evaluations of the parts.
+    """A plan's results by metric, with a leading member axis, from evaluations part by part.
 
     Args:
       evaluate: :func:`jaxdis.evaluate`.
@@ -145,13 +146,13 @@ def evaluate_each(
 
 
 def joined_relations(relations: list[Relation], parts: list[Part]) -> Relation:
-    """One relation of all factors. The entropy of a code differs from factor to factor and is left out."""
+    """One relation to all factors. A code's entropy differs from factor to factor and is left out."""
     matrices = [matrix_of(relation)._asdict() for relation in relations]
     return _relation([{name: _with_members(array) for name, array in each.items()} for each in matrices], parts, 0)
 
 
 def _scored(evaluate: Callable, asked: Mapping, part: Part, key, how: Mapping) -> dict[str, dict[str, np.ndarray]]:
-    """The fields of each metric ``[m, …]`` on one part; none of a metric that leaves all of its factors out."""
+    """Each metric's fields ``[m, …]`` on one part; none if it leaves all its factors out."""
     asked = {name: metric for name, metric in asked.items() if _reads(metric, part.factors)}
     if not asked:
         return {}
@@ -165,7 +166,7 @@ def _scored(evaluate: Callable, asked: Mapping, part: Part, key, how: Mapping) -
 
 
 def _joined(name: str, metric, parts: list[Part], found: list[Mapping]) -> "_Fields":
-    """The fields of a metric over all factors."""
+    """A metric's fields over all factors."""
     of_parts = [each.get(name) for each in found]
     if _of_codes(metric):
         return _Fields(of_parts[0])
@@ -176,7 +177,7 @@ def _joined(name: str, metric, parts: list[Part], found: list[Mapping]) -> "_Fie
 
 
 class _Fields(dict):
-    """The fields of a result, as a NamedTuple has them."""
+    """A result's fields, as a NamedTuple has them."""
 
     def _asdict(self) -> dict:
         return self
@@ -187,7 +188,7 @@ def _finish(score: Spec, relation: Relation, _shared):
 
 
 def _relation(of_parts: list[Mapping | None], parts: list[Part], member: int | None) -> Relation:
-    """The parts of a relation joined over factors, of all members or of one."""
+    """A relation's parts joined over factors, for all members or for one."""
     known = next(fields for fields in of_parts if fields)
     total = sum(len(part.columns) for part in parts)
     whole = {
@@ -206,7 +207,7 @@ def _relation(of_parts: list[Mapping | None], parts: list[Part], member: int | N
 
 
 def _mean_fields(metric, parts: list[Part], of_parts: list[Mapping | None]) -> dict[str, np.ndarray]:
-    """Numbers of single factors in their columns, and means weighted by the factors that they are of."""
+    """Numbers about single factors in their columns, and means weighted by how many factors they cover."""
     by_factor = per_factor_fields(metric)
     known = next(fields for fields in of_parts if fields)
     joined, total = {}, sum(len(part.columns) for part in parts)
@@ -253,7 +254,7 @@ def _present(factors: Factors) -> np.ndarray:
 
 
 def _selected(factors: Factors, rows: np.ndarray, columns: list[int]) -> Factors:
-    """Some factors at some samples, which have all of them."""
+    """Some factors at some samples, which have them all."""
 
     def of(entries):
         return None if entries is None else tuple(entries[j] for j in columns)

@@ -70,13 +70,13 @@ def evaluate(
 
     Args:
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
-        (also memory-mapped), JAX, DLPack (torch), or sparse ``[n, d]`` (SciPy, BCOO), which are made dense. Of
-        more than 67 million numbers, metrics that take codes one by one read blocks (``numpy.load(path,
-        mmap_mode="r")`` then leaves the codes on disk).
-      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers. Of codes with as many samples as the table of
-        :meth:`Factors.from_table` has rows, those that it kept are taken. If factors lack values (``missing="each"``),
-        each is scored on the samples that have it, which compiles a program for every pattern of missing values;
-        metrics that need all factors of a sample are refused.
+        (also memory-mapped), JAX, DLPack (torch), or sparse ``[n, d]`` (SciPy, BCOO), which are made dense. Beyond 67
+        million numbers, metrics that take codes one by one read blocks (``numpy.load(path, mmap_mode="r")`` then leaves
+        the codes on disk).
+      factors: :class:`Factors`, or class numbers ``[n, k]``. If codes have as many samples as the table read by
+        :meth:`Factors.from_table` has rows, the rows that it kept are taken. If factors lack values
+        (``missing="each"``), each is scored on the samples that have it, which compiles a program for every pattern in
+        which values are missing; metrics that need all of a sample's factors are refused.
       metrics: ``"standard"``: MIG, modularity, SAP, MCC, explicitness and DCI by forests, less those that need classes
         where all factors are continuous; ``"all"``; a name; names (``METRICS`` lists them); or a mapping from column
         names to metrics: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
@@ -84,41 +84,40 @@ def evaluate(
       test: held-out ``(codes, factors)`` in the same shapes. When None, metrics that need them split the samples 2 : 1
         by the key, in the same way for all members.
       validation: other samples, ``(codes, factors)`` in the same shapes, on which metrics choose an option that was
-        given several values, such as ``penalty`` of ``dci_lasso`` and ``depth`` of ``dci_forest``. Required by such
+        given several values, such as ``penalty`` in ``dci_lasso`` and ``depth`` in ``dci_forest``. Required by such
         metrics; others do not read them. :func:`relate` returns what is chosen.
-      weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weight samples.
-      variances: posterior variances in the shape of codes. Metrics of the sampled code read them; without them these
-        metrics take each code as it is. Other metrics read only the codes.
+      weights: ``[n]`` ≥ 0, one per sample. Refused if a metric cannot weight samples.
+      variances: posterior variances, shaped like codes. Metrics that sample codes read them; without them these metrics
+        take each code as it is. Other metrics read only the codes.
       active: which codes are scored, ``[d]`` or ``[m, d]``; all when None.
       batch_size: members computed at once per device; chosen by backend and memory when None.
-      devices: when None, as many of ``jax.devices()`` as there are members. On CPU, given devices are all used, so that
-        zoos of any size share a program.
-      numbers: integer ids of the members, ``[m]``, folded into each member's random key; 0 … m − 1 when None.
-      bootstrap: number of replicates for :meth:`Scores.error` and :meth:`Scores.interval`, each of which costs an
-        evaluation. All members share the draws of samples, so that differences between members are more certain than
+      devices: when None, one per member from ``jax.devices()``. On CPU, given devices are all used, so that zoos large
+        and small share a program.
+      numbers: the members' integer ids, ``[m]``, folded into each member's random key; 0 … m − 1 when None.
+      bootstrap: how many replicates to draw for :meth:`Scores.error` and :meth:`Scores.interval`, each of which costs
+        an evaluation. All members share the drawn samples, so that differences between members are more certain than
         each score. Stochastic metrics draw new random numbers in every replicate: their own noise is part of the error.
-      null: number of permutations for :meth:`Scores.null`, :meth:`Scores.above_null` and :meth:`Scores.p_value`, each
-        of which costs an evaluation: what the same codes score if samples get the factors of other samples, the same
-        permutation for all factors and members. The largest of 65,536 codes of noise is far from 0; this says how far.
-        Nulls are scored in the same batches and blocks as the scores, without replicates: ``bootstrap`` says how sure
-        a score is, ``null`` what it would be by chance. Metrics of codes alone have none; weights and factors that lack
-        values are refused.
-      progress: True draws a bar over metrics and members on a terminal or in a notebook; a function is called with the
-        number of finished members and of all members after every chunk; ``null`` counts them again and again.
-      arrived: called with the scores of some metrics for the members of a chunk as soon as they are computed. Metrics
-        that share what they compute are compiled together, apart from the others, quick ones first.
-      members: what is known of the members, for :attr:`Scores.members`: names, a dict for each (such as the labels of a
-        zoo), or columns in a mapping or a data frame, of which ``member`` holds the names. They are numbered when None.
+      null: how many permutations to draw for :meth:`Scores.null`, :meth:`Scores.above_null` and :meth:`Scores.p_value`,
+        each of which costs an evaluation: what the same codes score if samples get other samples' factors, the same
+        permutation for all factors and members. The best among 65,536 codes that are noise is far from 0; this says how
+        far. Nulls are scored in the same batches and blocks as the scores, without replicates: ``bootstrap`` says how
+        sure a score is, ``null`` what it would be by chance. Metrics that read codes alone have none; weights and
+        factors that lack values are refused.
+      progress: True draws a bar over metrics and members on a terminal or in a notebook; a function is called with how
+        many members are finished, and how many there are, after every chunk; ``null`` counts them again and again.
+      arrived: called with the scores by some metrics for a chunk's members as soon as they are computed. Metrics that
+        share what they compute are compiled together, apart from the others, quick ones first.
+      members: what is known about the members, for :attr:`Scores.members`: names, a dict for each (such as a zoo's
+        labels), or columns in a mapping or a data frame, where ``member`` holds the names. They are numbered when None.
       preset: another library, whose numbers the metrics reproduce by their options: ``"disentanglement_lib"``,
-        ``"disent"``, ``"carbonneau"``, ``"latte"``, ``"do2020"`` or ``"drvi"``; all of its metrics, or those named.
-        That of drvi has a column for each score and relation, and asks for a code per class: :meth:`Factors.one_hot`.
-      ragged: whether ``codes`` is a list of arrays ``[n, d]`` of members of different width, and the codes of ``test``
-        and ``validation`` and ``variances`` likewise; :func:`jaxdis.stack` makes them one array.
-      on_memory: what becomes of a metric that needs more memory than is free, of the host (and the limits of a
-        container) or of the device, by a formula that ``jaxdis list metrics NAME`` prints. ``"refuse"`` raises an
-        error before anything is computed; ``"skip"`` computes the others, its columns are NaN, and
-        :attr:`Scores.notes` says why. An evaluation that will take more than a minute is announced by the logger
-        ``jaxdis``.
+        ``"disent"``, ``"carbonneau"``, ``"latte"``, ``"do2020"`` or ``"drvi"``; all its metrics, or those named. drvi's
+        has a column for each score and relation, and asks for a code per class: :meth:`Factors.one_hot`.
+      ragged: whether ``codes`` is a list of arrays ``[n, d]``, one per member, that differ in width, and likewise
+        ``variances`` and the codes in ``test`` and ``validation``; :func:`jaxdis.stack` makes them one array.
+      on_memory: what happens to a metric that needs more memory than is free on the host (within a container's limits)
+        or on the device, by a formula that ``jaxdis list metrics NAME`` prints. ``"refuse"`` raises an error before
+        anything is computed; ``"skip"`` computes the others, its columns are NaN, and :attr:`Scores.notes` says why. An
+        evaluation that will take more than a minute is announced by the logger ``jaxdis``.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
@@ -257,7 +256,7 @@ def _evaluate_gaps(
 
 
 def _given_apart(members: MemberCodes) -> int | None:
-    """The number of held-out samples that were given; None if a share of the samples is held out."""
+    """How many held-out samples were given; None if a share is held out."""
     return None if members.test_codes is None else members.test_codes.shape[1]
 
 
@@ -266,7 +265,7 @@ def _bytes(members: MemberCodes) -> int:
 
 
 def _held_out(members: MemberCodes, shared: Shared) -> int | None:
-    """The number of held-out samples; None if no metric reads any."""
+    """How many samples are held out; None if no metric reads any."""
     if members.test_codes is not None:
         return _given_apart(members)
     return None if shared.test_rows is None else len(shared.test_rows)
@@ -281,12 +280,12 @@ def blend_table(
     key: PRNGKeyArray | int | None = None,
     **arguments,
 ) -> Scores:
-    """Compute every score of every relation; each relation is computed once.
+    """Compute every score from every relation; each relation is computed once.
 
     Args:
       relations: names; all when None.
       scores: names; all when None.
-      arguments: further arguments of :func:`evaluate`.
+      arguments: passed to :func:`evaluate`.
 
     Returns:
       :class:`Scores` with columns ``relation/score`` and ``relation/score.field``.
@@ -302,7 +301,7 @@ def blend_table(
 
 
 def check_arguments(arguments) -> dict:
-    """Further arguments of :func:`evaluate`, by name.
+    """What is passed on to :func:`evaluate`, by name.
 
     Raises:
       ValueError: for a name that it does not have.
@@ -320,7 +319,7 @@ def check_arguments(arguments) -> dict:
 
 
 def _stacked(codes, arrays: dict) -> tuple[np.ndarray, dict]:
-    """Codes of members of different width as one array, and all arrays beside them."""
+    """Codes that differ in width as one array, and all arrays beside them."""
     if arrays["active"] is not None:
         raise ValueError("active: must be left to ragged=True; to choose codes, stack them by jaxdis.stack")
     codes, active = stack(codes)
@@ -331,7 +330,7 @@ def _stacked(codes, arrays: dict) -> tuple[np.ndarray, dict]:
 
 
 def _check_run(batch_size, devices, progress) -> dict:
-    """The arguments of the executor."""
+    """The executor's arguments."""
     batch_size = checked_value("batch_size", Count | None, batch_size)
     checked_value("progress", Progress, progress)
     progress = progress if callable(progress) else None
@@ -339,7 +338,7 @@ def _check_run(batch_size, devices, progress) -> dict:
 
 
 def _in_turn(progress: Callable | None, number: int, passes: int) -> Callable | None:
-    """Count the members of all passes."""
+    """Count members over all passes."""
     return None if progress is None else lambda done, count: progress(number * count + done, passes * count)
 
 

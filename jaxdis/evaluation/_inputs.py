@@ -1,4 +1,4 @@
-"""The arrays of an evaluation, bound once: checked, made single precision, split into members and what they share."""
+"""An evaluation's arrays, bound once: checked, made single precision, split into members and what they share."""
 
 import dataclasses
 from typing import NamedTuple
@@ -25,7 +25,7 @@ FAR = 2.0**10
 
 
 class Inputs(NamedTuple):
-    """The arrays of an evaluation: of each member, of all members, and whether a single member was given."""
+    """An evaluation's arrays: each member's, what all members share, and whether a single member was given."""
 
     members: MemberCodes
     shared: Shared
@@ -45,7 +45,7 @@ def bind(
     numbers=None,
     split: bool = False,
 ) -> Inputs:
-    """Check the arrays of :func:`jaxdis.evaluate` and bring them into the forms that are computed with.
+    """Check what :func:`jaxdis.evaluate` is given and bring them into the forms that are computed with.
 
     Args:
       split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key.
@@ -77,16 +77,16 @@ def bind(
 
 
 def read_codes(codes, **others):
-    """Bring codes, and those of other samples, into single precision without loss.
+    """Bring codes, and codes on other samples, into single precision without loss.
 
-    A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is shifted to 0,
-    in float64: nearly all metrics depend only on the spread of a code, which rounding would remove. SAP, whose support
-    vector machines penalize the intercept, and the information of sampled codes, whose bins are fixed, therefore score
-    such a code as if it were near 0.
+    A code more precise than float32 that lies farther from 0 than ``FAR`` times its own range is shifted to 0, in
+    float64: nearly all metrics depend only on a code's spread, which rounding would remove. SAP, whose support vector
+    machines penalize the intercept, and information in sampled codes, whose bins are fixed, therefore score such a code
+    as if it were near 0.
 
     Args:
       codes: ``[n, d]`` or ``[m, n, d]``.
-      others: pairs (codes, factors) of other samples by role, or None.
+      others: pairs (codes, factors) on other samples by role, or None.
     """
     array = converted(codes, "codes")
     pairs = {
@@ -103,7 +103,7 @@ def is_pair(value) -> bool:
 
 
 def _offset(array) -> np.ndarray | None:
-    """The offset of each code that would destroy its precision, ``[…, 1, d]`` in float64; None if there is none."""
+    """Each code's offset that would destroy its precision, ``[…, 1, d]`` in float64; None if there is none."""
     if isinstance(array, jax.Array) or array.dtype == np.float32:
         return None
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind not in "fiu" or array.dtype.itemsize < 4:
@@ -127,7 +127,7 @@ def check_codes(codes, name: str):
 
 
 def converted(codes, name: str):
-    """A JAX array of at most 32 bits as it is, anything else as a NumPy array, sparse codes as dense ones."""
+    """A JAX array with at most 32 bits as it is, anything else as a NumPy array, sparse codes as dense ones."""
     if is_sparse(codes):
         return dense(codes, name)
     concrete = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer) and not codes.is_deleted()
@@ -135,7 +135,7 @@ def converted(codes, name: str):
 
 
 def _single(array, name: str):
-    """Codes in single precision, of which there are enough."""
+    """Codes in single precision, and enough samples."""
     if array.ndim not in (2, 3):
         raise ValueError(f"{name}: must have shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
     if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
@@ -163,7 +163,7 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
 
 
 def as_pair(role: str, pair, factors: Factors) -> tuple:
-    """Codes and factors of other samples, numbered as the training factors.
+    """Codes and factors on other samples, numbered as the training factors.
 
     Raises:
       ValueError: if they are no pair, or the factors have other names or classes.
@@ -176,7 +176,7 @@ def as_pair(role: str, pair, factors: Factors) -> tuple:
 
 
 def _check_others(role: str, pair, codes, factors: Factors):
-    """Codes ``[m, n, d]`` and factors of other samples than the training samples; None for no samples."""
+    """Codes ``[m, n, d]`` and factors on other samples than the training samples; None for no samples."""
     if pair is None:
         return None, None
     if not is_pair(pair):
@@ -239,7 +239,7 @@ def effective(weights: np.ndarray) -> np.ndarray:
 
 
 def check_variances(variances, shape: tuple[int, int, int]):
-    """Posterior variances in the shape of codes, ``[m, n, d]``."""
+    """Posterior variances, shaped like codes, ``[m, n, d]``."""
     variances = variances[None] if variances.ndim == 2 else variances
     if variances.shape != shape:
         raise ValueError(f"variances: must have the shape of codes, {shape}, got {variances.shape}")

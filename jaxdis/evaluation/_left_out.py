@@ -1,4 +1,4 @@
-"""Which of the standard metrics cannot be computed with some factors, and why: the others are."""
+"""Which standard metrics cannot be computed with some factors, and why: the others are."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from jaxdis.metrics._plan import Plan, of_classes
 
 
 def left_out_of(plan: Plan, sizes: Sequence[int | None], periods: Sequence[float | None] | None) -> dict[str, str]:
-    """The reasons by the names of the metrics.
+    """The reasons by metric.
 
     Args:
-      sizes, periods: of the factors, as those of :class:`jaxdis.Factors`.
+      sizes, periods: as in :class:`jaxdis.Factors`.
     """
     reasons = dict.fromkeys(
         of_classes(plan, tuple(sizes)), "it needs classes and was left out; Factors.binned makes some"

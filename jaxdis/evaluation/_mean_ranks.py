@@ -1,4 +1,4 @@
-"""Mean ranks of sets across data sets, and how far they must lie apart: Friedman's and Nemenyi's tests."""
+"""How sets rank across data sets, and how far they must lie apart: Friedman's and Nemenyi's tests."""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ LEVEL = 0.05
 
 
 class MeanRanks(NamedTuple):
-    """Ranks of sets by a column, over data sets.
+    """Sets ranked by a column, over data sets.
 
     Attributes:
       metric: the column.
-      ranks: mean rank of each set by its name; 1 is best.
-      p: p-value of Friedman's test that all sets are alike.
+      ranks: each set's mean rank by name; 1 is best.
+      p: p-value by Friedman's test that all sets are alike.
       critical: sets whose mean ranks are at least this far apart differ, at .05 for all pairs together (Nemenyi).
-      blocks: number of data sets.
+      blocks: how many data sets.
     """
 
     metric: str
@@ -39,7 +39,7 @@ class MeanRanks(NamedTuple):
 
 
 def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) -> tuple[MeanRanks, ...]:
-    """Rank the sets by their means at each value of a column of metadata.
+    """Rank the sets by their means at each value in a metadata column.
 
     Raises:
       ValueError: for fewer than three sets, or fewer than two values that all sets have.

@@ -1,4 +1,4 @@
-"""How a plan of metrics is applied to one member: the traced part of :func:`jaxdis.evaluate`."""
+"""How planned metrics are applied to one member: what :func:`jaxdis.evaluate` traces."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from jaxdis.metrics._plan import Plan
 
 
 class MemberCodes(NamedTuple):
-    """What differs between members: arrays with a leading member axis outside of traced code, and without it inside."""
+    """What differs between members: arrays with a leading member axis outside traced code, and without it inside."""
 
     number: jax.Array
     codes: jax.Array
@@ -40,7 +40,7 @@ class Shared(NamedTuple):
 
 
 def score_member(plan: Plan, member: MemberCodes, shared: Shared):
-    """All metrics of one member, ``{name: NamedTuple}``, and whether all that they read is sound. Pure."""
+    """One member's metrics, ``{name: NamedTuple}``, and whether all that they read is sound. Pure."""
     whole, train, held_out, validation = _samples(member, shared)
 
     def samples_for(spec):
@@ -60,8 +60,8 @@ def score_member(plan: Plan, member: MemberCodes, shared: Shared):
 
 
 def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):
-    """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``, and the errors of
-    relations, ``{name: {"error": [d, k]}}``. Traced, pure."""
+    """As :func:`score_member`, with every column for each replicate, ``{name: {field: [count]}}``, and the relations'
+    errors, ``{name: {"error": [d, k]}}``. Traced, pure."""
     plan, count = plan_and_count
     if not count:
         return *score_member(plan, member, shared), {}
@@ -113,12 +113,12 @@ def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepare
 
 
 def scalars(result: tuple) -> dict[str, jax.Array]:
-    """The fields of a metric's result that are columns."""
+    """The fields in a metric's result that are columns."""
     return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
 
 
 def _drawn(result: tuple) -> dict[str, jax.Array]:
-    """The fields of a result that vary between replicates."""
+    """A result's fields that vary between replicates."""
     return {"strength": result.strength} if isinstance(result, Strengths) else scalars(result)
 
 

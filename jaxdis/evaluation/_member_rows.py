@@ -1,4 +1,4 @@
-"""What is known of the members of a zoo besides their codes: a name, and metadata such as settings and seeds."""
+"""What is known about a zoo's members besides their codes: a name, and metadata such as settings and seeds."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,12 +13,12 @@ def member_rows(members, count: int) -> tuple[dict, ...]:
     """One dict per member, which begins with its name under ``member``.
 
     Args:
-      members: names; a dict of metadata per member, such as the labels of a zoo; a mapping or a data frame of columns,
-        of which ``member`` holds the names. Without names, members are numbered.
-      count: number of members.
+      members: names; a dict with metadata per member, such as a zoo's labels; a mapping or a data frame whose column
+        ``member`` holds the names. Without names, members are numbered.
+      count: how many members there are.
 
     Raises:
-      ValueError: for another number of members, or for names that repeat.
+      ValueError: for more or fewer members, or for names that repeat.
     """
     rows = [{} for _ in range(count)] if members is None else column_rows(members)
     if rows is None or len(rows) != count:
@@ -35,7 +35,7 @@ def member_rows(members, count: int) -> tuple[dict, ...]:
 
 
 def check_names(rows: tuple[dict, ...], metrics: Iterable[str]) -> None:
-    """Refuse metadata under the name of a column of these metrics.
+    """Refuse metadata under a name that these metrics give a column.
 
     Raises:
       ValueError: naming it.
@@ -46,7 +46,7 @@ def check_names(rows: tuple[dict, ...], metrics: Iterable[str]) -> None:
 
 
 def column_rows(members) -> list[dict] | None:
-    """One dict per member of names, dicts or columns; None for anything else."""
+    """One dict per member from names, dicts or columns; None for anything else."""
     if isinstance(members, str):
         return [{NAME: members}]
     names = getattr(members, "column_names", None) or getattr(members, "columns", None)  # pyarrow; pandas, polars
@@ -65,7 +65,7 @@ def column_rows(members) -> list[dict] | None:
 
 
 def _entries(column) -> list:
-    """A column as a list; one value stands for a column of one."""
+    """A column as a list; one value stands for a column with one entry."""
     if isinstance(column, str) or not isinstance(column, Iterable):
         return [column]
     return column.to_pylist() if hasattr(column, "to_pylist") else list(column)

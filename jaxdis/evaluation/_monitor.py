@@ -13,14 +13,14 @@ from jaxdis.metrics._plan import plan_of
 
 
 class Monitor:
-    """Score the codes of a validation set, which come in batches, at the end of an epoch.
+    """Score a validation set's codes, which come in batches, when an epoch ends.
 
-    Batches must come in the order of the factors: from a loader that does not shuffle.
+    Batches must come in the factors' order: from a loader that does not shuffle.
 
     Args:
-      factors: of all ``n`` samples, as :func:`jaxdis.evaluate`.
+      factors: for all ``n`` samples, as in :func:`jaxdis.evaluate`.
       metrics, arguments: as :func:`jaxdis.evaluate`.
-      every: epochs from one computation to the next; the batches of the epochs between are not kept.
+      every: epochs from one computation to the next; batches from the epochs between are not kept.
 
     Raises:
       ValueError: as :func:`jaxdis.evaluate`, and for batches that are not ``[b, d]`` or not ``n`` samples in all.
@@ -66,7 +66,7 @@ class Monitor:
         return (self._epochs + 1) % self._every == 0
 
     def update(self, codes) -> None:
-        """Add the codes ``[b, d]`` of a batch: NumPy, JAX or DLPack (torch)."""
+        """Add a batch's codes ``[b, d]``: NumPy, JAX or DLPack (torch)."""
         if not self.due:
             return
         batch = as_one_array(codes, "codes")
@@ -77,7 +77,7 @@ class Monitor:
         self._batches.append(np.array(batch))  # the next batch may be written into the same memory
 
     def compute(self) -> Scores | None:
-        """Score the codes of this epoch, and begin the next; None for an epoch that is not due."""
+        """Score this epoch's codes, and begin the next; None for an epoch that is not due."""
         batches, due = self._batches, self.due
         self._batches, self._epochs = [], self._epochs + 1
         if not due:

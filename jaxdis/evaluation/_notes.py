@@ -25,7 +25,8 @@ _OF_BINS = ("mutual_information", "mutual_information_sampled", "mutual_informat
 
 
 class Known(NamedTuple):
-    """What notes ask about a factor: its name, size (None if continuous), number of values, and entropy in nats."""
+    """What notes ask about a factor: its name, size (None if continuous), how many values it takes, and entropy in
+    nats."""
 
     name: str
     size: int | None
@@ -34,7 +35,7 @@ class Known(NamedTuple):
 
 
 def known(factors: Factors) -> list[Known]:
-    """What notes ask about each factor of some samples."""
+    """What notes ask about each factor on some samples."""
     found = []
     for name, size, column in zip(factors.names, factors.sizes, np.asarray(factors.values).T, strict=True):
         shares = np.unique(column, return_counts=True)[1] / len(column)
@@ -43,10 +44,10 @@ def known(factors: Factors) -> list[Known]:
 
 
 def notes_of(plan: Plan, columns: Mapping, factors: list[Known], samples: int) -> tuple[tuple[str, str], ...]:
-    """Pairs of a metric's name and a note.
+    """Pairs: a metric's name and a note.
 
     Args:
-      columns: scores by the names of columns, ``[]`` or ``[m]``.
+      columns: scores by column name, ``[]`` or ``[m]``.
       samples: how many samples the scores were computed with.
     """
     found = []

@@ -1,4 +1,4 @@
-"""What chance gives: scores of the same codes for factors whose samples are permuted."""
+"""What chance gives: what the same codes score for factors whose samples are permuted."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ ROUNDING = 1e-5
 
 
 def check_null(count, *, weights) -> int:
-    """The number of permutations.
+    """How many permutations to draw.
 
     Raises:
       ValueError: for another value, or with weights, which belong to a sample's codes and factors together.
@@ -41,7 +41,7 @@ def judged_by_chance(plan: Plan, null: int) -> Plan:
 
 
 def permuted(shared: Shared, number: int) -> Shared:
-    """Give samples the factors of other samples: all factors of a sample together, within training and test samples."""
+    """Give samples other samples' factors: all of a sample's factors together, within training and test samples."""
     key = jax.random.fold_in(jax.random.fold_in(shared.key, SEED), number)
     found = {}
     for place, role in enumerate(("factors", "test_factors", "validation_factors")):
@@ -51,9 +51,9 @@ def permuted(shared: Shared, number: int) -> Shared:
 
 
 def p_value(score, nulls: np.ndarray, *, error: bool) -> np.ndarray:
-    """One plus the number of nulls ``[…, count]`` at least as good as ``score […]``, over one plus their number.
+    """One plus how many nulls ``[…, count]`` are at least as good as ``score […]``, over one plus how many there are.
 
-    An undefined null counts as one as good; the p value of an undefined score is NaN.
+    An undefined null counts as one as good; an undefined score's p value is NaN.
     """
     sign = -1 if error else 1
     worse = sign * nulls < sign * np.asarray(score)[..., None] - ROUNDING

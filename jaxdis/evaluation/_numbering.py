@@ -1,4 +1,4 @@
-"""Class numbers as metrics read them: those that no sample has cost time, and tip the ties of learners."""
+"""Class numbers as metrics read them: those that no sample has cost time, and tip learners' ties."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ _OF_CLASSES -= _OF_VALUES
 def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
     """Number the classes that occur in training, held-out or validation samples from 0, in order.
 
-    The sizes of factors become the numbers of classes that occur, whatever is declared. For functions that take class
-    numbers as values these stay, and so does everything for functions of users and for bins of classes.
+    Each size becomes how many classes occur, whatever is declared. For functions that take class numbers as values
+    these stay, and so does everything for users' functions and for binned classes.
     """
     sources = tuple(sources)
     functions = {spec.function for spec in sources}
@@ -49,7 +49,7 @@ def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
 
 
 def _occurring(roles: Iterable[Factors], *, keep_values: bool) -> tuple[tuple[int | None, ...], dict[int, np.ndarray]]:
-    """The size of each factor by the classes that occur, and for those that change the number of each class."""
+    """Each factor's size by the classes that occur, and where that changes it, each class's number."""
     roles = tuple(roles)
     sizes, numbers = list(roles[0].sizes), {}
     for j, size in enumerate(roles[0].sizes):

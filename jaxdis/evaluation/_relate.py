@@ -1,4 +1,4 @@
-"""One relation of one representation."""
+"""One relation from one representation."""
 
 import jax
 import jax.numpy as jnp
@@ -33,11 +33,10 @@ def relate(
 ) -> Relation:
     """Compute one relation, by name (``RELATIONS`` lists them) or as a spec with options.
 
-    Arguments and errors are those of :func:`evaluate`, with codes and variances ``[n, d]`` and ``active [d]``. An
-    argument that the relation does not read is refused. The field ``chosen`` of the result holds the values of an
-    option that were chosen on validation samples. ``mutual_information_sampled`` samples only if it is given
-    ``variances``: otherwise it takes each code as it is, which for posterior means is the information in the mean
-    instead of the sampled code.
+    Arguments and errors are as in :func:`evaluate`, with codes and variances ``[n, d]`` and ``active [d]``. An argument
+    that the relation does not read is refused. The result's field ``chosen`` holds the option values that were chosen
+    on validation samples. ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it takes
+    each code as it is, which for posterior means is the information in the mean, not in the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}

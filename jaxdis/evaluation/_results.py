@@ -1,4 +1,4 @@
-"""Scores of a zoo as a table: one row per member, one column per number."""
+"""A zoo's scores as a table: one row per member, one column per number."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -29,21 +29,21 @@ class Scores(dict[str, Column]):
     ``nulls`` holds what the columns are by chance, ``[…, count]``; :meth:`null`, :meth:`above_null` and :meth:`p_value`
     read it.
 
-    ``scores["mig"]`` is a column, ``scores[["mig", "dci"]]`` a table of the columns of some metrics, and ``scores[3]``
-    or ``scores["seed0"]`` the table of one member, by its place or name.
+    ``scores["mig"]`` is a column, ``scores[["mig", "dci"]]`` a table with some metrics' columns, and ``scores[3]`` or
+    ``scores["seed0"]`` one member's table, by its place or name.
 
     Attributes:
-      columns: the numbers by the names of columns.
+      columns: the numbers by column name.
       parts: the arrays by their names.
       factor_names: one per factor.
-      replicates: bootstrap replicates of the columns.
+      replicates: the columns' bootstrap replicates.
       members: one dict per member: its name under ``member``, then its metadata, such as settings and seed.
-      axes: the letters of the axes of parts, such as ``("k",)`` for one number per factor.
-      notes: pairs of a metric and what keeps its score from meaning what it seems to mean.
-      nulls: scores of the columns for permuted factors.
+      axes: the letters for the axes that parts have, such as ``("k",)`` for one number per factor.
+      notes: pairs: a metric, and what keeps its score from meaning what it seems to mean.
+      nulls: the columns' scores for permuted factors.
       errors: the columns that have nulls and are best when they are low.
       relations: the matrices that the metrics score, which :meth:`top` reads.
-      evaluation: how the scores were computed: versions, metrics with their options, numbers of samples, key.
+      evaluation: how the scores were computed: versions, metrics with their options, how many samples, key.
 
     Example:
       >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
@@ -78,7 +78,7 @@ class Scores(dict[str, Column]):
     @overload
     def __getitem__(self, which: int | list[str]) -> "Scores": ...
     def __getitem__(self, which):
-        """A column, a table of some metrics, or a table of one member."""
+        """A column, a table with some metrics, or one member's table."""
         if isinstance(which, list | tuple):
             return self._of_metrics(which)
         names = () if isinstance(which, str) and which in self.columns else [str(row[NAME]) for row in self.members]
@@ -126,7 +126,7 @@ class Scores(dict[str, Column]):
 
     @property
     def single(self) -> bool:
-        """Whether these are the scores of one representation, ``[]``, not of a zoo, ``[m]``."""
+        """Whether these score one representation, ``[]``, not a zoo, ``[m]``."""
         return not any(np.ndim(column) for column in self.columns.values())
 
     def part(self, name: str) -> np.ndarray:
@@ -137,20 +137,20 @@ class Scores(dict[str, Column]):
         return self.parts[name]
 
     def error(self, name: str) -> Column:
-        """Return the bootstrap standard error of a column, ``[]`` or ``[m]``.
+        """Return a column's bootstrap standard error, ``[]`` or ``[m]``.
 
-        It is within a fifth of the standard deviation of the scores of fresh samples for most metrics. For FactorVAE it
-        is 1.2 to 1.4 times as large, since every replicate also draws new votes among fewer distinct samples, and for
-        IRS 0.8 times, since maxima have no bootstrap.
+        For most metrics it is within a fifth of the standard deviation over fresh samples. For FactorVAE it is 1.2 to
+        1.4 times as large, since every replicate also draws new votes among fewer distinct samples, and for IRS 0.8
+        times, since maxima have no bootstrap.
         """
         return self._replicates(name).std(axis=-1, ddof=1)
 
     def bias(self, name: str) -> Column:
-        """Return the mean of the replicates minus the score, ``[]`` or ``[m]``: the bootstrap estimate of the bias.
+        """Return the replicates' mean minus the score, ``[]`` or ``[m]``: the bias as the bootstrap estimates it.
 
-        A redrawn sample has 63 % distinct rows, of which learners learn less, and plug-in estimates of information,
+        A redrawn sample has 63 % distinct rows, from which learners learn less, and plug-in estimates of information,
         biased upwards by about ``(b − 1)(v − 1) / 2n`` nats, are biased once more. Where the bias exceeds the error,
-        more samples would give another score. It is 0 for metrics of distinct samples, such as those based on
+        more samples would give another score. It is 0 for metrics that need distinct samples, such as those based on
         nearest neighbors, whose replicates are centered.
         """
         return self._replicates(name).mean(axis=-1) - self[name]
@@ -161,21 +161,20 @@ class Scores(dict[str, Column]):
     ) -> np.ndarray:
         """Return bounds around a column at a confidence level, ``[2]`` or ``[m, 2]``; they always include the score.
 
-        The interval covers the mean score of fresh samples of the same number, not the value that infinitely many
-        samples would give: a plug-in bias is not covered. See :meth:`bias`.
+        The interval covers the mean score over equally many fresh samples, not the value that infinitely many samples
+        would give: a plug-in bias is not covered. See :meth:`bias`.
 
         Args:
-          level: share of the intervals that cover that mean.
-          kind: ``"normal"``: score ± error, times a quantile of Student's distribution. ``"percentile"`` and
-            ``"basic"``: quantiles of the replicates, shifted to the mean of the score, and these reflected about it.
+          level: what share of the intervals cover that mean.
+          kind: ``"normal"``: score ± error, times a quantile from Student's distribution. ``"percentile"`` and
+            ``"basic"``: the replicates' quantiles, shifted to the mean score, and these reflected about it.
 
         Nominal 95 % intervals covered the mean in 91 to 98 % of 200 trials with 600 samples, 300 held-out ones and 60
-        replicates, and that of IRS in 88 % (``tests/evaluation/test_coverage.py`` prints the table). With codes mixed
-        otherwise, that of modularity did in 86 %. Those of linear R² and MCC, of the gaps for dependent factors, of
-        monotonicity and smoothness, and of UniBound did in 88 to 100 % of 40 trials; the errors of axis alignment and
-        monotonicity are 1.3 and 1.4 times the spread of scores. In 200 trials, those of SEPIN and its kin did in 92 %,
-        of kernel R² in 98 %, and of DCI-ES by small forests in 90 to 99 %; the errors of its completeness are 0.8 times
-        the spread.
+        replicates, and IRS's in 88 % (``tests/evaluation/test_coverage.py`` prints the table). With codes mixed
+        otherwise, modularity's did in 86 %. Those for linear R² and MCC, the gaps for dependent factors, monotonicity,
+        smoothness and UniBound did in 88 to 100 % of 40 trials; the errors for axis alignment and monotonicity are 1.3
+        and 1.4 times the scores' spread. In 200 trials, those for SEPIN and its kin did in 92 %, for kernel R² in 98 %,
+        and for DCI-ES by small forests in 90 to 99 %; the errors for its completeness are 0.8 times the spread.
 
         Reference: Davison & Hinkley 1997, §5.2 and §5.3.
         """
@@ -190,17 +189,18 @@ class Scores(dict[str, Column]):
         return self.replicates[name]
 
     def null(self, name: str) -> Column:
-        """Return the mean of a column over permutations of the factors, ``[]`` or ``[m]``: its value by chance."""
+        """Return a column's mean over permuted factors, ``[]`` or ``[m]``: its value by chance."""
         return self._nulls(name).mean(axis=-1)
 
     def above_null(self, name: str) -> Column:
-        """Return a column minus :meth:`null`, ``[]`` or ``[m]``; of an error, which is best when it is low, below 0."""
+        """Return a column minus :meth:`null`, ``[]`` or ``[m]``; an error, which is best when it is low, should be
+        below 0."""
         return self[name] - self.null(name)
 
     def p_value(self, name: str) -> Column:
         """Return how often permuted factors score at least as well as the given ones, ``[]`` or ``[m]``.
 
-        That is ``(1 + number at least as good) / (1 + number)`` of permutations, 1 / 21 or more with ``null=20``.
+        With N permutations that is ``(1 + number at least as good) / (1 + N)``, 1 / 21 or more with ``null=20``.
 
         Reference: Phipson & Smyth 2010.
         """
@@ -208,23 +208,23 @@ class Scores(dict[str, Column]):
 
     @checked
     def top(self, factor: str | int, count: Count = 10, relation: str | None = None) -> list[dict[str, Any]]:
-        """List the codes of one representation that tell most of a factor, best first.
+        """List the codes that tell most about a factor in one representation, best first.
 
         Args:
           factor: its name or number.
-          count: number of codes.
-          relation: one that a metric scored, such as ``"mutual_information"`` of MIG; the first when None.
+          count: how many codes to list.
+          relation: one that a metric scored, such as ``"mutual_information"`` for MIG; the first when None.
 
         Returns:
           Rows that ``pandas.DataFrame`` takes and :func:`jaxdis.plots.top_codes` draws: ``rank``, ``code``, ``value``
-          in the unit of the relation, and ``share`` of the value of a perfect code. After a bootstrap, ``low`` and
-          ``high`` are a 95 % interval of the value of this code; that of the best of many is too high. With
-          permutations, ``p`` is how often the best of all codes is as good by chance. Constant codes have the value 0;
-          codes that are not finite are left out.
+          in the relation's unit, and its ``share`` of a perfect code's value. After a bootstrap, ``low`` and ``high``
+          are a 95 % interval for this code's value; the best among many has one that is too high. With permutations,
+          ``p`` is how often the best code is as good by chance. Constant codes have the value 0; codes that are not
+          finite are left out.
 
         Raises:
-          ValueError: for an unknown factor or relation, for a zoo, of which ``scores[0].top(…)`` takes a member, and if
-            the scores keep no relation: no metric scores one, factors lack values, or codes × factors × members (×
+          ValueError: for an unknown factor or relation, for a zoo (take a member: ``scores[0].top(…)``), and if the
+            scores keep no relation: no metric scores one, factors lack values, or codes × factors × members (×
             replicates) are more than 16 million.
 
         Example:
@@ -244,12 +244,12 @@ class Scores(dict[str, Column]):
         return self.nulls[name]
 
     def to_dict(self, prefix: str | None = None) -> dict[str, Any]:
-        """Columns as plain numbers, or lists of them for a zoo; after a bootstrap also ``name.error``, ``.bias``,
-        ``.low`` and ``.high``, with permutations ``name.null``, ``.above_null`` and ``.p``.
+        """Columns as plain numbers, or, for a zoo, lists; after a bootstrap also ``name.error``, ``.bias``, ``.low``
+        and ``.high``, with permutations ``name.null``, ``.above_null`` and ``.p``.
 
         Args:
-          prefix: written before each name, as in ``"val/mig"``. With a prefix, all values are numbers, as loggers of
-            experiments take them: a zoo has an entry for each member, ``"val/seed0/mig"``.
+          prefix: written before each name, as in ``"val/mig"``. With a prefix, all values are numbers, as experiment
+            loggers take them: a zoo has an entry for each member, ``"val/seed0/mig"``.
         """
         numbers = {name: np.asarray(column).tolist() for name, column in score_table.numbers(self).items()}
         if prefix is None:
@@ -270,8 +270,8 @@ class Scores(dict[str, Column]):
           long: a row per number instead, parts included, with the columns ``member``, metadata, ``metric``, ``field``,
             ``factor`` (a name), ``code`` and ``index`` (numbers), and ``value``.
 
-        ``pandas.DataFrame(scores)`` is the table of the scores of a zoo alone; polars and other libraries that read
-        Arrow take ``scores`` itself.
+        ``pandas.DataFrame(scores)`` is a zoo's scores alone; polars and other libraries that read Arrow take ``scores``
+        itself.
         """
         import pandas
 
@@ -284,11 +284,11 @@ class Scores(dict[str, Column]):
         return pyarrow.table(score_table.wide(self)).__arrow_c_stream__(requested_schema)
 
     def plot(self, by: str | None = None, *, ax=None):
-        """A point per member over the name of each column, with bootstrap intervals if there are any.
+        """A point per member over each column's name, with bootstrap intervals if there are any.
 
         Args:
-          by: a column of the members' metadata, such as ``"model"``, whose values are told apart by color.
-          ax: axes of matplotlib to draw on; a new figure when None.
+          by: a column in the members' metadata, such as ``"model"``, whose values are told apart by color.
+          ax: matplotlib axes to draw on; a new figure when None.
 
         Returns:
           The figure; ``figure.savefig("scores.svg")`` writes it. Select columns before: ``scores[["mig", "dci"]]``.
@@ -335,13 +335,13 @@ class Scores(dict[str, Column]):
 
     @classmethod
     def concat(cls, tables: Iterable["Scores"]) -> "Scores":
-        """Join the members of several tables with the same columns.
+        """Join several tables' members that have the same columns.
 
-        Members that have only numbers for names are numbered anew. Parts of other shapes, as those of members with
-        another number of codes, are left out, and so are replicates if one of the tables has none.
+        Members that have only numbers for names are numbered anew. Parts whose shapes differ, as between members with
+        more or fewer codes, are left out, and so are replicates if a table has none.
 
         Raises:
-          ValueError: for no tables, for other columns or factors, and for names of members that repeat.
+          ValueError: for no tables, for other columns or factors, and for member names that repeat.
         """
         tables = list(tables)
         if not tables or not all(isinstance(table, Scores) for table in tables):
@@ -374,12 +374,12 @@ class Scores(dict[str, Column]):
 
 
 def _owners(column: str) -> tuple[str, str]:
-    """A column, and the metric that it may be a field of."""
+    """A column, and the metric whose field it may be."""
     return column, column.rpartition(".")[0] or column
 
 
 def _stacked(tables: Sequence[Scores], field: str) -> dict[str, np.ndarray]:
-    """The arrays that all tables have in one shape, with the members of all."""
+    """The arrays that all tables have in one shape, with all members."""
     found = {}
     for name in getattr(tables[0], field):
         arrays = [getattr(table, field).get(name) for table in tables]

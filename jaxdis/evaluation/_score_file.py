@@ -1,4 +1,4 @@
-"""A table of scores as one file: arrays in an npz, everything else in its JSON header."""
+"""A score table as one file: arrays in an npz, everything else in its JSON header."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ ARRAYS = ("columns", "parts", "replicates", "nulls", "relations")
 
 
 def save(path: str | Path, fields: dict[str, Any]) -> None:
-    """Write the fields of :class:`~jaxdis.evaluation.Scores`."""
+    """Write what :class:`~jaxdis.evaluation.Scores` holds."""
     arrays = {f"{kind}/{name}": np.asarray(array) for kind in ARRAYS for name, array in fields[kind].items()}
     others = {name: value for name, value in fields.items() if name not in ARRAYS}
     # As text, since a header is written with sorted keys, and columns of metadata have an order.

@@ -1,4 +1,4 @@
-"""Sets of scores as comparisons take them: from memory or from files, with what is known of their members."""
+"""Sets of scores as comparisons take them: from memory or from files, with what is known about their members."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ _NAMES = (NAME, "file", "name")
 
 
 class ScoreSet(NamedTuple):
-    """``scores``: columns ``[m]`` of numbers. ``metadata``: columns of m entries, scores among them where a file does
-    not tell them apart. ``drawn``: of one member, its bootstrap replicates and what they were drawn from."""
+    """``scores``: numeric columns ``[m]``. ``metadata``: columns with m entries, scores among them where a file does
+    not tell them apart. ``drawn``: one member's bootstrap replicates and what they were drawn from."""
 
     name: str
     scores: dict[str, np.ndarray]
@@ -33,14 +33,14 @@ class ScoreSet(NamedTuple):
     drawn: tuple[dict[str, np.ndarray], Any] = ({}, None)
 
     def take(self, name: str, rows: Sequence[int]) -> "ScoreSet":
-        """Some of the members under another name."""
+        """Some members under another name."""
         scores = {column: values[list(rows)] for column, values in self.scores.items()}
         metadata = {column: [values[row] for row in rows] for column, values in self.metadata.items()}
         return ScoreSet(name, scores, metadata)
 
 
 def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, meta) -> list[ScoreSet]:
-    """One set for each that is given, or for each value of the column ``by``.
+    """One set for each that is given, or for each value in the column ``by``.
 
     Raises:
       ValueError: for anything else than scores, or a column that is not there.
@@ -66,7 +66,7 @@ def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, met
 
 
 def column_of(one: ScoreSet, name: str, argument: str) -> list:
-    """What is known of the members under a name."""
+    """What is known about the members under a name."""
     if name not in one.metadata:
         raise ValueError(
             f"{argument}: must be one of {', '.join(sorted(one.metadata))}, got {shown(name)} for {one.name}"
@@ -75,13 +75,13 @@ def column_of(one: ScoreSet, name: str, argument: str) -> list:
 
 
 def lower_is_better(column: str) -> bool:
-    """Whether a column of the library's metrics is best when low; others are taken as best when high."""
+    """Whether a column from the library's metrics is best when low; others are taken as best when high."""
     known = any(column == name or column.startswith(f"{name}.") for name in METRICS)
     return known and is_error(column, METRICS)
 
 
 def _set(name: str, given) -> ScoreSet:
-    """Columns of numbers ``[m]``, and all columns by which members can be told apart."""
+    """Numeric columns ``[m]``, and all columns by which members can be told apart."""
     if isinstance(given, str | Path) and Path(given).is_dir():
         return _of_folder(name, Path(given))
     if isinstance(given, str | Path):
@@ -103,7 +103,7 @@ def _set(name: str, given) -> ScoreSet:
 
 
 def _of_folder(name: str, folder: Path) -> ScoreSet:
-    """The members of all files of scores in a folder, with the names of the files."""
+    """The members from all score files in a folder, with the files' names."""
     paths = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS)
     if not paths:
         raise ValueError(f"{name}: must be a folder with files of scores ({', '.join(_ENDINGS)}), got none in {folder}")
@@ -117,7 +117,7 @@ def _of_folder(name: str, folder: Path) -> ScoreSet:
 
 
 def _metrics(columns: Mapping) -> list[str] | None:
-    """The metrics of a table that tells how it was computed."""
+    """The metrics in a table that tells how it was computed."""
     try:
         return list(json.loads(columns["evaluation"][0])["metrics"])
     except (KeyError, IndexError, TypeError, ValueError):
@@ -161,7 +161,7 @@ def _of_files(content: dict) -> bool:
 
 
 def _json_rows(table: dict) -> list[dict]:
-    """A row per member of what :func:`~jaxdis.evaluation._score_table.as_json` made."""
+    """A row per member from what :func:`~jaxdis.evaluation._score_table.as_json` made."""
     columns = {name: column for name, column in table.items() if name not in _OF_JSON and name != "file"}
     columns = {name: column if isinstance(column, list) else [column] for name, column in columns.items()}
     count = max(map(len, columns.values()), default=0)
@@ -177,7 +177,7 @@ def _numbers(values: list) -> bool:
 
 
 def _by_name(meta) -> dict[str, dict]:
-    """Rows of metadata by the names of members, and by those without folder and ending if these differ."""
+    """Metadata rows by member name, and by those without folder and ending if these differ."""
     columns = read_csv_columns(meta) if isinstance(meta, str | Path) else meta
     rows = column_rows(columns)
     head = next((name for name in _NAMES if rows and name in rows[0]), None)
@@ -189,13 +189,13 @@ def _by_name(meta) -> dict[str, dict]:
 
 
 def with_metadata(members: Sequence[dict], meta) -> list[dict]:
-    """Dicts of members, which begin with their names, and the metadata of each."""
+    """Members' dicts, which begin with their names, and each one's metadata."""
     rows = _by_name(meta)
     return [{**member, **row} for member, row in zip(members, _matched([m[NAME] for m in members], rows), strict=True)]
 
 
 def _found(one: ScoreSet, rows: Mapping[str, dict]) -> dict[str, list]:
-    """Columns of metadata of the members of a set."""
+    """Metadata columns for a set's members."""
     names = next((one.metadata[name] for name in _NAMES if name in one.metadata), None)
     if names is None:
         raise ValueError(f"meta: must go with named members, got {one.name} without names")
@@ -204,7 +204,7 @@ def _found(one: ScoreSet, rows: Mapping[str, dict]) -> dict[str, list]:
 
 
 def _matched(names: Sequence, rows: Mapping[str, dict]) -> list[dict]:
-    """The row of every member."""
+    """Every member's row."""
     matched = [rows.get(str(name), rows.get(Path(str(name)).stem)) for name in names]
     if None in matched:
         raise ValueError(f"meta: must have a row for every member, got none for {shown(names[matched.index(None)])}")
@@ -212,7 +212,7 @@ def _matched(names: Sequence, rows: Mapping[str, dict]) -> list[dict]:
 
 
 def _joined(parts: Sequence[ScoreSet]) -> ScoreSet:
-    """Members of several sets as one set, with the columns that all of them have."""
+    """Several sets' members as one set, with the columns that they all have."""
     first, *others = parts
     if not others:
         return first

@@ -17,7 +17,7 @@ CHANCE = "null is the mean over permuted factors, p how often they are as good"
 
 
 def wide(scores: "Scores", *, per_factor: bool = False) -> dict[str, Sequence]:
-    """Columns of a table with one row per member: name, metadata, scores; after a bootstrap ``.error``, ``.bias``,
+    """A table's columns, with one row per member: name, metadata, scores; after a bootstrap ``.error``, ``.bias``,
     ``.low`` and ``.high``, with permutations ``.null``, ``.above_null``, ``.p``; on request ``metric.part[factor]``."""
     columns = metadata(scores.members) | {name: np.atleast_1d(column) for name, column in numbers(scores).items()}
     if per_factor:
@@ -46,23 +46,23 @@ def numbers(scores: "Scores") -> dict[str, np.ndarray | np.generic]:
 
 
 def chance(scores: "Scores", name: str) -> dict[str, np.ndarray | np.generic]:
-    """What permutations of the factors say of a column; nothing if it has none."""
+    """What permuted factors say about a column; nothing if it has none."""
     if name not in scores.nulls:
         return {}
     return {"null": scores.null(name), "above_null": scores.above_null(name), "p": scores.p_value(name)}
 
 
 def metadata(members: Sequence[dict]) -> dict[str, list]:
-    """What is known of the members, as columns; None where a member lacks an entry."""
+    """What is known about the members, as columns; None where a member lacks an entry."""
     names = dict.fromkeys(name for row in members for name in row)
     return {name: [row.get(name) for row in members] for name in names}
 
 
 def long(scores: "Scores") -> dict[str, Sequence]:
-    """Columns of a table with one row per number: ``member``, metadata, ``metric``, ``field``, ``factor``, ``code``,
+    """A table's columns, with one row per number: ``member``, metadata, ``metric``, ``field``, ``factor``, ``code``,
     ``index`` and ``value``.
 
-    ``factor`` is the name of a factor, ``code`` a number, and ``index`` a number along any other axis of a part; each
+    ``factor`` is a factor's name, ``code`` a number, and ``index`` a number along any other axis that a part has; each
     is None where the number has none.
     """
     blocks = [_block(scores, *_metric_and_field(scores, name), column, ()) for name, column in scores.items()]
@@ -81,7 +81,7 @@ def _metric_and_field(scores: "Scores", column: str) -> tuple[str, str]:
 
 
 def _block(scores: "Scores", metric: str, field: str, values, letters: Sequence[str]) -> dict[str, list]:
-    """The rows of one column or part."""
+    """The rows for one column or part."""
     values = np.asarray(values)[None] if scores.single else np.asarray(values)
     each = int(np.prod(values.shape[1:]))
     places = np.indices(values.shape[1:]).reshape(len(letters), each)
@@ -100,7 +100,7 @@ def _block(scores: "Scores", metric: str, field: str, values, letters: Sequence[
 
 
 def as_html(scores: "Scores") -> str:
-    """A row per score of a single member, with its factors beside it; a row per member of a zoo."""
+    """A row per score for a single member, with its factors beside it; a row per member for a zoo."""
     notes = together(scores.notes)
     if not scores.single:
         known, columns = metadata(scores.members), {}
@@ -169,9 +169,9 @@ def together(notes: tuple[tuple[str, str], ...]) -> list[str]:
 
 
 def csv_columns(scores: "Scores", *, long_form: bool = False) -> dict[str, Sequence]:
-    """The columns of a CSV file; the last one, ``evaluation``, holds JSON that says how the scores were computed.
+    """A CSV file's columns; the last one, ``evaluation``, holds JSON that says how the scores were computed.
 
-    Any reader of CSV takes such a column, unlike a line of comment, and rows of several files can be joined.
+    Any CSV reader takes such a column, unlike a comment line, and rows from several files can be joined.
     """
     columns = long(scores) if long_form else wide(scores, per_factor=True)
     if not scores.evaluation:

@@ -1,4 +1,4 @@
-"""How far the ranking of a zoo depends on options, numbers of samples and seeds: which choice matters most."""
+"""How far a zoo's ranking depends on options, sample sizes and seeds: which choice matters most."""
 
 import dataclasses
 import itertools
@@ -34,11 +34,11 @@ class Setting(NamedTuple):
 
     Attributes:
       metric: the metric.
-      choice: an option of the metric, ``"samples"`` or ``"seed"``.
+      choice: a metric's option, ``"samples"`` or ``"seed"``.
       value: what was chosen instead of the default; all other choices are at their defaults.
-      tau: Kendall's rank correlation of the members' scores with those by default (τ-b).
-      flipped: the share of all pairs of members whose order is reversed.
-      shift: mean of the members' scores minus that by default.
+      tau: Kendall's rank correlation between the members' scores and those by default (τ-b).
+      flipped: the share of member pairs whose order is reversed.
+      shift: the members' mean score minus that by default.
     """
 
     metric: str
@@ -54,11 +54,11 @@ class Choice(NamedTuple):
 
     Attributes:
       metric: the metric.
-      choice: an option of the metric, ``"samples"`` or ``"seed"``.
+      choice: a metric's option, ``"samples"`` or ``"seed"``.
       default: the value with which others are compared.
-      share: of the variance of scores between members, the share that comes from this choice, alone or together with
-        other choices (Sobol's total effect). What shifts all members alike does not count.
-      tau, flipped: of the value that changes the ranking most.
+      share: how much of the variance between members comes from this choice, alone or with other choices (Sobol's total
+        effect). What shifts all members alike does not count.
+      tau, flipped: for the value that changes the ranking most.
     """
 
     metric: str
@@ -76,8 +76,8 @@ class Sensitivity:
     Attributes:
       choices: one :class:`Choice` per metric and choice.
       settings: one :class:`Setting` per value that is no default.
-      scores: for each metric the array ``[m, *choices]`` of all scores, in the order of ``axes``.
-      axes: for each metric the values of its choices, in the order of the axes of ``scores``.
+      scores: for each metric, all scores ``[m, *choices]``, ordered as in ``axes``.
+      axes: for each metric, the values that its choices took, ordered like the axes of ``scores``.
     """
 
     choices: tuple[Choice, ...]
@@ -90,21 +90,20 @@ class Sensitivity:
         return [_sentence(name, [row for row in self.choices if row.metric == name]) for name in self.axes]
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Comma-separated text of the settings, a row for each; written to ``path`` if given."""
+        """The settings as comma-separated text, a row for each; written to ``path`` if given."""
         text = csv_text(list(Setting._fields), self.settings)
         if path is not None:
             write_text(path, text)
         return text
 
     def to_pandas(self):
-        """A data frame of the settings; needs pandas."""
+        """The settings as a data frame; needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.settings)
 
     def plot(self, *, ax=None):
-        """Draw the share of each choice under each metric, on a new figure or on axes of matplotlib; return the
-        figure."""
+        """Draw each choice's share under each metric, on a new figure or on matplotlib axes; return the figure."""
         from jaxdis import plots
 
         names = list(dict.fromkeys(row.choice for row in self.choices))
@@ -132,23 +131,24 @@ def sensitivity(
     arguments: Mapping | None = None,
     progress: Progress = False,
 ) -> Sensitivity:
-    """Compute how far the ranking of a zoo by each metric depends on options, samples and seeds.
+    """Compute how far a zoo's ranking by each metric depends on options, samples and seeds.
 
-    Every combination of choices is scored, at a cost of one evaluation for each; metrics and their settings share what
-    they read.
+    All choices are combined, and each combination costs one evaluation; metrics and their settings share what they
+    read.
 
     Args:
       codes: ``[m, n, d]``, at least three members.
       factors: as :func:`jaxdis.evaluate`.
-      metrics: as :func:`jaxdis.evaluate`; of each, the first field is ranked.
+      metrics: as in :func:`jaxdis.evaluate`; the first field is ranked.
       key: PRNG key, or a seed.
-      options: values to try for options of the metrics, ``{"bins": (10, 20, 50)}``; a metric without the option keeps
-        what it has. The default of the metric is tried as well.
-      samples: numbers of samples to try, each from 2 to n; the largest is the default. All samples when None.
+      options: values to try for the metrics' options, ``{"bins": (10, 20, 50)}``; a metric without the option keeps
+        what it has. The metric's default is tried as well.
+      samples: sample sizes to try, each from 2 to n; the largest is the default. All samples when None.
       seeds: how many seeds to try, or which. Each draws other samples, if there are fewer than all, and other random
         numbers for stochastic metrics; the first is the default.
-      arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples.
-      progress: True draws a bar over evaluations; a function is called with the number of finished ones and of all.
+      arguments: passed to :func:`jaxdis.evaluate`; arrays with a row per sample are refused.
+      progress: True draws a bar over evaluations; a function is called with how many are finished and how many there
+        are.
 
     Returns:
       A :class:`Sensitivity`.
@@ -212,7 +212,7 @@ def sensitivity(
 
 
 def _choices(metric: Metric, options: Mapping[str, tuple]) -> dict[str, tuple]:
-    """Values of the options that the metric has, its own value first."""
+    """Values for the options that the metric has, its own value first."""
     own = metric.all_options
     kept = {}
     for name, values in options.items():
@@ -223,7 +223,7 @@ def _choices(metric: Metric, options: Mapping[str, tuple]) -> dict[str, tuple]:
 
 
 def _scores(codes, factors: Factors, columns, key, size: int, seed: int, arguments) -> list[np.ndarray]:
-    """First fields ``[m]`` of all metrics on some of the samples."""
+    """All metrics' first fields ``[m]`` on some samples."""
     key = jax.random.fold_in(jax.random.fold_in(checked_key(key), SEED), seed)
     if size < codes.shape[1]:
         order = jax.random.permutation(key, codes.shape[1])  # smaller samples are subsets of larger ones
@@ -260,7 +260,7 @@ def _rows(name: str, scores: np.ndarray, axes: Mapping[str, tuple]) -> tuple[lis
 
 
 def order_of(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
-    """Kendall's τ-b of two arrays ``[m]``, and the share of all pairs whose order is reversed.
+    """Kendall's τ-b between two arrays ``[m]``, and the share of pairs whose order is reversed.
 
     Both are NaN for fewer than two members, and τ for scores that are all equal.
     """

@@ -10,7 +10,7 @@ AT_ONCE = 64 << 20
 
 
 def is_sparse(codes) -> bool:
-    """Whether codes are a matrix or an array of ``scipy.sparse``, or a BCOO array of JAX."""
+    """Whether codes are a matrix or an array from ``scipy.sparse``, or JAX's BCOO array."""
     return _is_bcoo(codes) or (type(codes).__module__.startswith("scipy.sparse") and hasattr(codes, "tocsr"))
 
 
@@ -22,7 +22,7 @@ def dense(codes, name: str) -> np.ndarray:
     """The codes as float32; what is not stored is 0.
 
     Raises:
-      ValueError: for numbers that are not real, and for BCOO arrays of another form than ``[n, d]`` without batches.
+      ValueError: for numbers that are not real, and for BCOO arrays in another form than ``[n, d]`` without batches.
     """
     if np.dtype(codes.dtype).kind not in "fiub":
         raise ValueError(f"{name}: must be real numbers, got dtype {codes.dtype}")
@@ -39,7 +39,7 @@ def dense(codes, name: str) -> np.ndarray:
 
 
 def _of_bcoo(codes, name: str):
-    """A BCOO array of JAX as a matrix of SciPy; entries that are stored twice are added."""
+    """JAX's BCOO array as a SciPy matrix; entries that are stored twice are added."""
     import scipy.sparse
 
     if codes.ndim != 2 or codes.n_batch or codes.n_dense:

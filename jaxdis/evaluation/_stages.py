@@ -1,6 +1,6 @@
-"""A plan of metrics in stages, each compiled by itself: the first scores are known before the slow metrics start.
+"""Planned metrics in stages, each compiled by itself: the first scores are known before the slow metrics start.
 
-A stage does not depend on the metrics of other stages, so that plans which have it in common share its program.
+A stage does not depend on metrics in other stages, so that plans which have it in common share its program.
 """
 
 import jax
@@ -11,9 +11,10 @@ from jaxdis.metrics._metric import LIGHT_SECONDS, prepared_for, sources_of
 
 
 def stages_of(plan: Plan) -> tuple[Plan, ...]:
-    """The metrics that share what they compute, together; stages in the order of their expected time.
+    """The metrics that share what they compute, together; stages ordered by expected time.
 
-    These are the metrics of one function of the samples, whatever its options, and those that start from its result.
+    These are the metrics that one function of the samples yields, whatever its options, and those that start from its
+    result.
     """
     stages = {}
     for name, metric in plan:

@@ -1,4 +1,4 @@
-"""The relations behind scores, kept for :meth:`Scores.top`: which codes tell most of a factor."""
+"""The relations behind scores, kept for :meth:`Scores.top`: which codes tell most about a factor."""
 
 from typing import Any, NamedTuple, get_type_hints
 
@@ -16,7 +16,7 @@ _PREFIX = "relation "
 
 
 class Strengths(NamedTuple):
-    """What is kept of a relation."""
+    """What is kept from a relation."""
 
     strength: Float[Array, "d k"]
     ceiling: Float[Array, " k"]
@@ -28,20 +28,20 @@ def strengths_of(relation: Relation) -> Strengths:
 
 
 def with_relations(plan: Plan) -> Plan:
-    """The metrics, and the relations that they score under names of their own."""
+    """The metrics, and the relations that they score under their own names."""
     specs = dict.fromkeys(metric.relation for _, metric in plan if isinstance(metric, Blend))
     specs = [spec for spec in specs if get_type_hints(spec.function).get("return") is Relation]
     return plan + tuple((f"{_PREFIX}{spec!r}", Blend(spec, Spec(strengths_of))) for spec in specs)
 
 
 def largest(results: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The largest strength of any code for each factor ``[…, k]``, of the relations among the results of a plan."""
+    """The largest strength of any code for each factor ``[…, k]``, from the relations among a plan's results."""
     relations = {name: result for name, result in results.items() if name.startswith(_PREFIX)}
     return {name: np.fmax.reduce(relation.strength, axis=1) for name, relation in relations.items()}
 
 
 def kept(results: dict[str, Any], replicates: dict[str, Any], nulls: list[dict], single: bool) -> dict[str, np.ndarray]:
-    """The relations among the results of a plan, each as ``name.strength``, ``name.ceiling``, after a bootstrap also
+    """The relations among a plan's results, each as ``name.strength``, ``name.ceiling``, after a bootstrap also
     ``name.error``, and with permutations ``name.null``, what was :func:`largest` in each, ``[…, k, count]``."""
     found = {}
     for name in (name for name in results if name.startswith(_PREFIX)):

@@ -1,4 +1,4 @@
-"""How much a score depends on its options and on the number of samples, over a zoo."""
+"""How much a score depends on its options and sample size, over a zoo."""
 
 import itertools
 import numbers
@@ -26,13 +26,13 @@ SEED = metric_seed("sample curve")
 
 
 class Sweep(NamedTuple):
-    """Scores of a metric under several settings of its options.
+    """A metric's scores under several settings.
 
     Attributes:
-      settings: one dict of options per setting.
+      settings: one dict with options per setting.
       score: ``[settings, m]``, the headline field.
       rank_correlation: ``[settings, settings]``, Spearman's over members; NaN for fewer than two members.
-      columns: every column of the metric, ``[settings, m]`` each.
+      columns: the metric's columns, ``[settings, m]`` each.
     """
 
     settings: tuple[dict[str, Any], ...]
@@ -41,7 +41,7 @@ class Sweep(NamedTuple):
     columns: dict[str, np.ndarray]
 
     def plot(self, *, ax=None):
-        """Draw a line per member over the settings, on a new figure or on axes of matplotlib; return the figure."""
+        """Draw a line per member over the settings, on a new figure or on matplotlib axes; return the figure."""
         from jaxdis import plots
 
         names = [", ".join(f"{name}={value}" for name, value in setting.items()) for setting in self.settings]
@@ -49,15 +49,15 @@ class Sweep(NamedTuple):
 
 
 class SampleCurve(NamedTuple):
-    """Scores of two runs, on separate samples, per number of samples.
+    """Scores from two runs, on separate samples, per sample size.
 
     Attributes:
-      sizes: ``[s]``, numbers of samples.
-      score: ``[s, 2, m]``, the headline field of both runs.
+      sizes: ``[s]``, how many samples were taken.
+      score: ``[s, 2, m]``, both runs' headline field.
       rank_correlation: ``[s, s]``, over members, between one run at a size and the other run at another; on the
         diagonal, between both runs at one size.
-      overlap: ``[s]``, the share of samples that both runs use.
-      columns: every column of the metric, ``[s, 2, m]`` each.
+      overlap: ``[s]``, what share of samples both runs use.
+      columns: the metric's columns, ``[s, 2, m]`` each.
     """
 
     sizes: np.ndarray
@@ -67,7 +67,7 @@ class SampleCurve(NamedTuple):
     columns: dict[str, np.ndarray]
 
     def plot(self, *, ax=None):
-        """Draw a line per member, the mean of its runs, over the number of samples; return the figure."""
+        """Draw a line per member, the mean over its runs, against the sample size; return the figure."""
         from jaxdis import plots
 
         return plots.member_lines(self.score.mean(axis=1), [f"{size:,} samples" for size in self.sizes], ax=ax)
@@ -85,20 +85,20 @@ def sweep(
     progress: Progress = False,
     **options: Sequence,
 ) -> Sweep:
-    """Compute one metric under every combination of values of its options, in one program.
+    """Compute one metric under all combinations of option values, in one program.
 
-    ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` shows whether the ranking of a zoo depends on the number of
-    bins.
+    ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` shows whether a zoo's ranking depends on how many bins there
+    are.
 
     Args:
-      codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
+      codes: ``[m, n, d]`` (or ``[n, d]``, one member).
       factors: as :func:`jaxdis.evaluate`.
       metric: a name or a metric.
       key: shared by all settings.
-      column: the field of the metric to take as headline, such as ``"completeness"``; the first one when None.
-      arguments: further arguments of :func:`jaxdis.evaluate`.
+      column: the metric's field to take as headline, such as ``"completeness"``; the first one when None.
+      arguments: passed to :func:`jaxdis.evaluate`.
       progress: as :func:`jaxdis.evaluate`.
-      options: the values to try for each option of the metric; the last varies fastest.
+      options: the values to try for each option; the last varies fastest.
 
     Raises:
       ValueError: for an option that the metric does not have, or none at all.
@@ -131,22 +131,22 @@ def sample_curve(
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = False,
 ) -> SampleCurve:
-    """Compute one metric against the number of samples, twice per size: how many samples does a ranking need?
+    """Compute one metric against the sample size, twice per size: how many samples does a ranking need?
 
     The two runs at a size share no samples as long as twice that many samples are available; otherwise they overlap,
-    which inflates their agreement, and ``overlap`` is the share of common samples. Smaller samples are subsets of the
-    larger ones of the same run.
+    which inflates their agreement, and ``overlap`` is the share in common. Within a run, smaller samples are subsets of
+    larger ones.
 
     Args:
-      codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
+      codes: ``[m, n, d]`` (or ``[n, d]``, one member).
       factors: as :func:`jaxdis.evaluate`.
       metric: a name or a metric.
       key: also determines the samples.
-      sizes: numbers of samples, each from 2 to n.
-      column: the field of the metric to take as headline; the first one when None.
-      arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples (``test``, ``weights``,
-        ``variances``).
-      progress: True draws a bar; a function is called with the number of finished runs and of all runs.
+      sizes: how many samples to take, each from 2 to n.
+      column: the metric's field to take as headline; the first one when None.
+      arguments: passed to :func:`jaxdis.evaluate`; arrays with a row per sample (``test``, ``weights``, ``variances``)
+        are refused.
+      progress: True draws a bar; a function is called with how many runs are finished and how many there are.
 
     Raises:
       ValueError: for a size outside that range.
@@ -182,7 +182,7 @@ def sample_curve(
 
 
 def rank_correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Spearman's correlation of each row of ``[a, m]`` with each of ``[b, m]``: ``[a, b]``.
+    """Spearman's correlation between each row of ``[a, m]`` and each of ``[b, m]``: ``[a, b]``.
 
     Ties share the middle rank; NaN for a row that is constant or not finite, and for fewer than two members.
     """
@@ -206,7 +206,7 @@ def values_to_try(name: str, values) -> tuple:
 
 
 def check_sizes(name: str, sizes, n: int) -> tuple[int, ...]:
-    """Numbers of samples from 2 to n."""
+    """Sample sizes from 2 to n."""
     sizes = values_to_try(name, sizes)
     if not sizes or not all(isinstance(size, numbers.Integral) and 2 <= size <= n for size in sizes):
         raise ValueError(f"{name}: must have numbers of samples from 2 to {n}, got {shown(sizes)}")

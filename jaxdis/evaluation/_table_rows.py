@@ -1,4 +1,4 @@
-"""Factors of tables beside other arrays: the rows that a table kept, and classes of two tables numbered alike."""
+"""Tables' factors beside other arrays: the rows that a table kept, and two tables' classes numbered alike."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from jaxdis.factors import Factors
 
 
 def at_rows(array, factors: Factors, axis: int = -2):
-    """The rows of an array that a table of factors kept, if the array has all rows of the table."""
+    """The rows in an array that a factor table kept, if the array has all rows of the table."""
     if array is None or factors.rows is None:
         return array
     array = array if hasattr(array, "shape") else np.asarray(array)
@@ -20,7 +20,7 @@ def at_rows(array, factors: Factors, axis: int = -2):
 
 
 def as_numbered(role: str, values: Factors, factors: Factors) -> Factors:
-    """Factors of one table in the order and with the class numbers of another.
+    """One table's factors in the order and with the class numbers of another.
 
     Raises:
       ValueError: for other names or kinds, or a class that the other table lacks.

@@ -1,4 +1,4 @@
-"""The codes that tell most of a factor, as rows of a table."""
+"""The codes that tell most about a factor, as a table's rows."""
 
 from typing import TYPE_CHECKING, Any, Literal
 

@@ -1,4 +1,4 @@
-"""Warnings of :func:`jaxdis.evaluate`: nothing varies, or values that are not finite or beyond float32."""
+"""What :func:`jaxdis.evaluate` warns about: nothing varies, or values that are not finite or beyond float32."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ AT_ONCE = 1 << 24
 
 
 def warn_of_constant(plan: Plan, factors: Factors) -> None:
-    """Warn the caller's caller if a metric reads factors of which none varies, so that there is nothing to score."""
+    """Warn the caller's caller if a metric reads factors and none varies, so that there is nothing to score."""
     values = np.asarray(factors.values)
     reads = any(metric.about is None or metric.about.reads_factors for _, metric in plan)
     if reads and (values == values[0]).all():
@@ -26,7 +26,8 @@ def warn_of_constant(plan: Plan, factors: Factors) -> None:
 
 
 def warn_of_non_finite(roles: Mapping, suspects) -> None:
-    """Warn the caller's caller of arrays ``[m, …]`` with non-finite values; only the members ``suspects`` are read."""
+    """Warn the caller's caller about arrays ``[m, …]`` with non-finite values; only the members ``suspects`` are
+    read."""
     for name, array in roles.items():
         counts = {} if array is None else {i: _of_codes(_non_finite, array[i]) for i in suspects}
         if bad := [member for member, count in counts.items() if count.any()]:
@@ -41,7 +42,7 @@ def warn_of_non_finite(roles: Mapping, suspects) -> None:
 
 
 def warn_of_range(roles: Mapping, suspects) -> None:
-    """Warn the caller's caller of codes ``[m, …]`` too small or large for float32; as :func:`warn_of_non_finite`."""
+    """Warn the caller's caller about codes ``[m, …]`` too small or large for float32; as :func:`warn_of_non_finite`."""
     for name, array in roles.items():
         members = [] if array is None else [_of_codes(_largest, array[i]) for i in suspects]
         largest = np.concatenate([*members, np.empty(0)])
@@ -56,7 +57,7 @@ def warn_of_range(roles: Mapping, suspects) -> None:
 
 
 def _of_codes(function: Callable, member) -> np.ndarray:
-    """``function`` of the codes of a member, ``[n, d]``, which may be on disk: a few of them at a time."""
+    """``function`` of a member's codes, ``[n, d]``, which may be on disk: a few at a time."""
     width = max(1, AT_ONCE // len(member))
     starts = range(0, member.shape[1], width)
     return np.concatenate([function(np.asarray(member[:, start : start + width])) for start in starts])

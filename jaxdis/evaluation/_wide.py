@@ -1,7 +1,7 @@
-"""Wide codes, in memory or on disk: metrics that take codes one by one see a block of them at a time.
+"""Wide codes, in memory or on disk: metrics that take codes one by one see a block at a time.
 
-Rows of their relations are computed block by block and joined before they are scored. Single-neuron classification then
-reads, of each factor, the codes that could be aligned with it.
+Their relations' rows are computed block by block and joined before they are scored. Single-neuron classification then
+reads, for each factor, the codes that could be aligned with it.
 """
 
 import math
@@ -31,7 +31,7 @@ _ALIGNMENT = RELATIONS["mutual_information_equal_count"]
 
 
 class _Rows(NamedTuple):
-    """The relation of a block of codes, which of them are finite, and whether all that was read is sound."""
+    """A code block's relation, which codes are finite, and whether all that was read is sound."""
 
     strength: Float[Array, "d k"]
     code_ceiling: Float[Array, " d"]
@@ -43,14 +43,14 @@ class _Rows(NamedTuple):
 
 
 def block_of(members: MemberCodes, bootstrap: int) -> int | None:
-    """Codes of a block; None for codes that are computed with as a whole."""
+    """A block's codes; None for codes that are computed with as a whole."""
     m, n, d = members.codes.shape
     whole = n * d <= WIDE or bootstrap or isinstance(members.codes, jax.Array)
     return None if whole else min(d, max(1, BLOCK_NUMBERS // (m * n)))
 
 
 def takes_blocks(spec: Spec) -> bool:
-    """Whether a function of samples can be computed in blocks of codes."""
+    """Whether a function of samples can be computed code block by code block."""
     return spec.function is _SNC or hasattr(spec.function, "rows_alone")
 
 
@@ -75,7 +75,7 @@ def _sources(stage: Plan) -> tuple[Spec, ...]:
 
 
 def _related(spec: Spec, members: MemberCodes, shared: Shared, how: dict) -> tuple[Relation, np.ndarray, np.ndarray]:
-    """The relation of all codes of all members, which codes are finite, and which members are sound."""
+    """All members' relation with all codes, which codes are finite, and which members are sound."""
     d, width = members.codes.shape[2], block_of(members, 0)
     # The last block overlaps the one before, so that one program computes all.
     starts = [*range(0, d - width, width), d - width]
@@ -111,7 +111,8 @@ def _finish(score: Spec, relation: Relation, _shared) -> Any:
 
 
 def _single_neuron(metrics: Plan, strength, finite, members: MemberCodes, shared: Shared, how: dict) -> dict:
-    """Single-neuron classification by the codes that can be aligned: of each factor, as many best ones as factors.
+    """Single-neuron classification by the codes that can be aligned: for each factor, as many best ones as there are
+    factors.
 
     :func:`jaxdis._core.kernels.assignment.assign` shows that these suffice.
     """
@@ -135,7 +136,7 @@ def _single_neuron(metrics: Plan, strength, finite, members: MemberCodes, shared
 
 
 def cut(members: MemberCodes, codes) -> MemberCodes:
-    """The members with some of their codes."""
+    """The members with some codes."""
     names = ("codes", "variances", "test_codes", "active", "validation_codes")
     arrays = {name: getattr(members, name) for name in names}
     return members._replace(

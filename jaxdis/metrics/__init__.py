@@ -1,4 +1,4 @@
-"""The metrics of the literature: one table of all of them, METRICS, and those that are not a score of a relation."""
+"""The literature's metrics: METRICS, one table with them all, and the functions that do not score a relation."""
 
 from jaxdis._core.spec import Spec, Traits, metric
 from jaxdis.metrics import interventions

@@ -1,4 +1,4 @@
-"""Agreement between members of a zoo, which needs no factors: UDR, linear CKA and SVCCA."""
+"""How far a zoo's members agree, which needs no factors: UDR, linear CKA and SVCCA."""
 
 from typing import Literal, NamedTuple
 
@@ -26,8 +26,8 @@ class Agreement(NamedTuple):
 def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
     """Rank members without labels (UDR): how well do each member's codes map one to one onto those of others?
 
-    For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
-    to each code of ``j`` (or absolute Spearman correlations), standardized. A row or column scores ``max² / sum``; the
+    For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from all codes in ``i``
+    to each code in ``j`` (or absolute Spearman correlations), standardized. A row or column scores ``max² / sum``; the
     agreement is the mean over columns averaged with the mean over rows, over active codes. A member's score is the
     median over the others.
 
@@ -42,11 +42,11 @@ def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", pen
 
     Contract:
 
-    - About 1 for members that are permutations of one another and whose codes are uncorrelated (slightly less with
-      ``"lasso"``, because of the penalty). Correlations among a member's own codes lower ``"spearman"`` much more.
-    - 0 for members without active codes; NaN for a single member. A member with a non-finite code is NaN and left out
-      of the others' medians.
-    - Codes are read as float32, which keeps little of codes that lie far from 0: center these beforehand.
+    - About 1 for members that are permuted copies and whose codes are uncorrelated (slightly less with ``"lasso"``,
+      because of the penalty). Correlations among a member's own codes lower ``"spearman"`` much more.
+    - 0 for members without active codes; NaN for a single member. A member with a non-finite code is NaN, and others'
+      medians leave it out.
+    - Codes are read as float32, which keeps little precision in codes that lie far from 0: center these beforehand.
 
     Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
     """
@@ -75,26 +75,26 @@ def _mean_where(values, mask):
 def linear_cka(codes) -> Agreement:
     """Compute linear centered kernel alignment: do members place samples alike, up to a rotation and a scale?
 
-    ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` with Frobenius norms and centered codes ``X`` and ``Y`` of two members on the same
-    samples. A member's score is the median over the others.
+    ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` with Frobenius norms and two members' centered codes ``X`` and ``Y`` on the same samples.
+    A member's score is the median over the others.
 
     >>> codes, _, _ = jaxdis.data.example()
     >>> jaxdis.metrics.linear_cka(codes[:4]).pairs.shape
     (4, 4)
 
     Args:
-      codes: ``[m, n, d]``; members of fewer codes are padded with constant ones (:func:`jaxdis.stack`).
+      codes: ``[m, n, d]``; members with fewer codes are padded with constant ones (:func:`jaxdis.stack`).
 
     Raises:
       ValueError: for codes of another shape.
 
     Contract:
 
-    - In [0, 1] and symmetric; 1 for rotations, permutations and multiples of one another. A code of large variance
-      counts most: members are not standardized. Independent codes score about ``d / n``.
+    - In [0, 1] and symmetric; 1 for members that are rotations, permutations or multiples of one another. A code with
+      large variance counts most: members are not standardized. Independent codes score about ``d / n``.
     - Entangled and disentangled members may agree fully: this does not measure disentanglement.
-    - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN and left
-      out of the others' medians.
+    - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN, and
+      others' medians leave it out.
 
     Reference: Kornblith et al. 2019.
     """
@@ -116,23 +116,23 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
     """Compute singular vector canonical correlation: do members span the same directions, whatever their scales?
 
     Each member's centered codes are reduced to the principal directions that hold a share ``kept`` of their variance.
-    The agreement of two members is the mean of the canonical correlations of what remains, over the smaller number of
-    directions. A member's score is the median over the others.
+    Two members agree by the mean canonical correlation between what remains, over as many directions as the smaller one
+    has. A member's score is the median over the others.
 
     Args:
-      codes: ``[m, n, d]``; members of fewer codes are padded with constant ones (:func:`jaxdis.stack`).
-      kept: share of the variance that is kept.
+      codes: ``[m, n, d]``; members with fewer codes are padded with constant ones (:func:`jaxdis.stack`).
+      kept: what share of the variance is kept.
 
     Raises:
       ValueError: for codes of another shape.
 
     Contract:
 
-    - In [0, 1] and symmetric; 1 for members that are invertible linear maps of one another, if these keep the same
+    - In [0, 1] and symmetric; 1 for members that an invertible linear map turns into one another, if both keep the same
       directions. Independent codes score about ``√(d / n)``: there must be many more samples than codes.
     - Entangled and disentangled members may agree fully: this does not measure disentanglement.
-    - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN and left
-      out of the others' medians.
+    - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN, and
+      others' medians leave it out.
 
     Reference: Raghu et al. 2017.
     """
@@ -156,7 +156,7 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
 
 
 def _readable(codes) -> tuple[Float[Array, "m n d"], Bool[Array, " m"]]:
-    """Codes in float32, those of a member that has a non-finite one set to 0, and which members have none."""
+    """Codes in float32, set to 0 for a member that has a non-finite one, and which members have none."""
     if jnp.ndim(codes) != 3:
         raise ValueError(f"codes: must have shape [m, n, d] (members, samples, codes), got {jnp.shape(codes)}")
     codes = jnp.asarray(codes, jnp.float32)
@@ -175,7 +175,7 @@ def _centered(codes: Float[Array, "m n d"]) -> Float[Array, "m n d"]:
 
 
 def _agreement(agree, members, finite: Bool[Array, " m"]) -> Agreement:
-    """``agree`` of every two members, and the medians."""
+    """``agree`` for every two members, and the medians."""
     m = len(finite)
     pairs = jax.lax.map(lambda left: jax.lax.map(lambda right: agree(left, right), members), members)
     pairs = jnp.where(finite[:, None] & finite[None, :], pairs, jnp.nan)

@@ -1,4 +1,4 @@
-"""Gaps of mutual information where factors depend on each other: XMIG, DMIG and DLIG."""
+"""Mutual-information gaps where factors depend on each other: XMIG, DMIG and DLIG."""
 
 from typing import Annotated, Literal, NamedTuple
 
@@ -26,7 +26,7 @@ EQUAL = 2.0**-16
 
 
 class Dependent(NamedTuple):
-    """A ``relation`` in nats, and ``given [k, k]``: the entropy of factor ``j`` (row) given factor ``l`` (column)."""
+    """A ``relation`` in nats, and ``given [k, k]``: factor ``j``'s entropy (row) given factor ``l`` (column)."""
 
     relation: Relation
     given: Float[Array, "k k"]
@@ -42,19 +42,19 @@ def dependent_information(
     neighbors: Count = 3,
     active: Bool[Array, " d"] | None = None,
 ) -> Dependent:
-    """Mutual information of each code and factor, and of each two factors, in nats.
+    """Mutual information between each code and factor, and between each two factors, in nats.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      estimator: of the information in codes, ``"bins"`` (:func:`jaxdis.relations.mutual_information`) or
+      estimator: how information in codes is estimated, by ``"bins"`` (:func:`jaxdis.relations.mutual_information`) or
         ``"neighbors"`` (:func:`jaxdis.relations.mutual_information_neighbors`).
-      bins: number of equal-width bins of codes, and of continuous factors.
+      bins: equal-width bins for codes, and for continuous factors.
       neighbors: the neighbor whose distance is read.
 
     Contract:
 
-    - The row of a constant code is 0; any non-finite code gives NaN. Deterministic.
+    - A constant code's row is 0; any non-finite code gives NaN. Deterministic.
     """
     if estimator == "bins":
         relation = mutual_information(codes, factors, bins=bins, active=active)
@@ -70,16 +70,16 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     """Dependency-aware gap: between a factor's own code and the next, as a share of what could differ (DMIG).
 
     ``(I(z_j; y_j) − max_{i ≠ j} I(z_i; y_j)) / H(y_j | y_l)`` with ``z_j`` the factor's own code, and ``l`` the factor
-    whose own code is the next one; ``H(y_j)`` if that code is no factor's own. Where factors depend on each other, the
-    code of another factor informs about this one, which MIG counts as a fault of the representation.
+    whose own code is the next one; ``H(y_j)`` if that code is no factor's own. Where factors depend on each other,
+    another factor's code informs about this one, which MIG counts as the representation's fault.
 
     Options:
-      reg_dim: for each factor the number of its own code, as models have it that regularize codes by attributes; the
+      reg_dim: for each factor, the number of its own code, as models have it that regularize codes by attributes; the
         one-to-one assignment with the most information when None.
 
     Contract:
 
-    - At most 1 up to the bias of estimates; negative if another code is more informative than the given one.
+    - At most 1 up to estimation bias; negative if another code is more informative than the given one.
     - 0 for a factor that another one determines, which no code can tell apart, and for a factor without a code.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
@@ -97,17 +97,17 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
 
 
 def xmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> FactorScore:
-    """Dependency-blind gap: between a factor's own code and the best of the codes that are no factor's own (XMIG).
+    """Dependency-blind gap: between a factor's own code and the best among the codes that are no factor's own (XMIG).
 
-    ``(I(z_j; y_j) − max_i I(z_i; y_j)) / H(y_j)`` over the codes ``i`` that are not the own code of any factor; without
-    such codes, their information is 0.
+    ``(I(z_j; y_j) − max_i I(z_i; y_j)) / H(y_j)`` over the codes ``i`` that are no factor's own; without such codes,
+    their information is 0.
 
     Options:
       reg_dim: as for ``dmig``.
 
     Contract:
 
-    - In [−1, 1]; 0 for a factor without a code. It says nothing of whether factors share codes.
+    - In [−1, 1]; 0 for a factor without a code. It does not say whether factors share codes.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
     Reference: Watcharasupat 2021; latte.
@@ -130,7 +130,7 @@ def dlig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
 
     Contract:
 
-    - At most 1 up to the bias of estimates; negative if the code informs more about another factor.
+    - At most 1 up to estimation bias; negative if the code informs more about another factor.
     - 0 for a factor that the next one determines, and for a factor without a code.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
@@ -149,7 +149,7 @@ def dlig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
 
 
 def _own_codes(reading: Reading, reg_dim: tuple[int, ...] | None) -> Int[Array, " k"]:
-    """The code of each factor, −1 for none."""
+    """Each factor's code, −1 for none."""
     d, k = reading.strength.shape
     if reg_dim is None:
         allowed = reading.active[:, None] & reading.valid[None, :]
@@ -161,13 +161,13 @@ def _own_codes(reading: Reading, reg_dim: tuple[int, ...] | None) -> Int[Array, 
 
 
 def _first_of_largest(values, scale, axis: int) -> Int[Array, " k"]:
-    """The first of the largest values along an axis, of those that are equal but for rounding."""
+    """The first among the largest values along an axis, where values that differ by rounding are equal."""
     near = values >= values.max(axis=axis, keepdims=True) - EQUAL * jnp.where(jnp.isfinite(scale), scale, 1.0)
     return jnp.argmax(near, axis=axis).astype(jnp.int32)
 
 
 def _gap(reading: Reading, own, others: Float[Array, "r k"]) -> Float[Array, " k"]:
-    """The information of own codes minus the largest of others, which is at least 0."""
+    """The information of own codes minus the largest of the others, which is at least 0."""
     mine = jnp.take_along_axis(reading.strength, jnp.maximum(own, 0)[None, :], axis=0)[0]
     return mine - jnp.maximum(others.max(axis=0), 0.0)
 

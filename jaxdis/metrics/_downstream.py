@@ -54,7 +54,7 @@ def explicitness(
     Options:
       classifier: ``"multinomial"`` fits one classifier per factor, ``"one_vs_rest"`` one binary classifier per class.
       rescale: map chance to 0, ``2 (AUC − 1/2)``.
-      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+      inverse_penalty: scikit-learn's ``C``; larger values regularize less.
 
     Contract:
 
@@ -89,7 +89,7 @@ def explicitness(
 
 
 class InfoE(NamedTuple):
-    """``score []`` and ``per_factor [k]``: share of a factor's entropy that a linear classifier removes."""
+    """``score []`` and ``per_factor [k]``: what share of a factor's entropy a linear classifier removes."""
 
     score: Float[Array, ""]
     per_factor: Float[Array, " k"]
@@ -99,26 +99,26 @@ class InfoE(NamedTuple):
 def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
     """Measure what share of each factor's uncertainty logistic regression on all codes removes, on the same samples.
 
-    ``1 − CE_j / log v_j``: the cross-entropy of an unregularized multinomial classifier, fitted with balanced class
-    weights, relative to that of a classifier without codes (which predicts all ``v_j`` occurring classes equally); mean
-    over factors.
+    ``1 − CE_j / log v_j``: an unregularized multinomial classifier's cross-entropy, fitted with balanced class weights,
+    relative to that of a classifier without codes (which predicts all ``v_j`` occurring classes equally); mean over
+    factors.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      steps: upper limit of Newton steps, after steps of limited memory with more than 64 codes.
+      steps: the most Newton steps taken, after limited-memory steps with more than 64 codes.
 
     Contract:
 
     - At most 1; 0 for constant codes; below 0 if classes are unbalanced and codes are not informative.
     - Separable classes have no optimum: the fit ends where a step is expected to gain less than 1e-8 nats per sample,
       with a score slightly below 1.
-    - Invariant under affine maps of a code; deterministic.
+    - Invariant under affine maps, code by code; deterministic.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
     Reference: Hsu et al. 2023, §4 (InfoMEC). The released code uses class weights in the fit but not in the
     cross-entropy, as here. It stops scikit-learn's solver after 100 iterations, before the optimum if the classifier is
-    hard to fit (0.490 instead of 0.516 on the codes of one autoencoder).
+    hard to fit (0.490 instead of 0.516 on one autoencoder's codes).
     """
     samples = read(codes, factors, None, active)
     inputs, classes, sizes = standardized(samples.train), samples.classes, samples.sizes
@@ -147,7 +147,7 @@ class LearningCurve(NamedTuple):
     Attributes:
       score: ``[]``, mean over factors with the most training samples.
       worst: ``[]``, smallest value over factors with the most training samples.
-      efficiency: ``[]``, mean accuracy with the second of the sizes divided by that with the last.
+      efficiency: ``[]``, mean accuracy at the second size divided by that at the last.
       by_size: ``[s]``, means over factors.
       accuracy: ``[s, k]``, by size and factor.
       samples: ``[s]``, how many samples each size was trained on: the size itself, or fewer if there are fewer.
@@ -180,17 +180,18 @@ def downstream_logistic(
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      sizes: numbers of training samples; a size above ``n`` means all samples, as ``samples`` shows.
-      folds: of the cross-validation.
+      sizes: how many training samples to take; a size above ``n`` means all samples, as ``samples`` shows.
+      folds: parts for cross-validation.
 
     Contract:
 
-    - In [0, 1]; deterministic. Depends on the scale of codes, since coefficients are penalized, but not on their place.
+    - In [0, 1]; deterministic. Depends on how codes are scaled, since coefficients are penalized, but not on their
+      place.
     - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
       samples.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
-    - If few samples are nearly separable, rounding (from another batch size or order of codes) may select another of
-      the weakest penalties, which changes 1–2 % of the predictions. It is therefore not in ``METRICS``; pass
+    - If few samples are nearly separable, rounding (from another batch size or code order) may select another of the
+      weakest penalties, which changes 1–2 % of the predictions. It is therefore not in ``METRICS``; pass
       ``Direct(Spec(downstream_logistic))``.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (5,000 test samples in the former, 10,000 in the latter).
@@ -226,19 +227,20 @@ def downstream_trees(
 ) -> LearningCurve:
     """Fit gradient-boosted trees to the first 10, 100, 1,000 and 10,000 samples: held-out accuracy.
 
-    The learner is that of ``dci`` (:func:`jaxdis._learners.boosting.fit_boosting`), fitted separately for each number
-    of samples. Statistical efficiency is the mean accuracy with 100 samples divided by that with 10,000.
+    ``dci``'s learner (:func:`jaxdis._learners.boosting.fit_boosting`) is fitted separately at each size. Statistical
+    efficiency is the mean accuracy with 100 samples divided by that with 10,000.
 
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      sizes: numbers of training samples; a size above ``n`` means all samples (fitted once), as ``samples`` shows.
+      sizes: how many training samples to take; a size above ``n`` means all samples (fitted once), as ``samples``
+        shows.
       splitter, max_bins, stages, rate, depth: as in :func:`jaxdis.relations.boosted_trees`.
 
     Contract:
 
-    - In [0, 1]; deterministic; invariant under increasing maps of codes, except for the position of thresholds.
-    - The accuracy with all samples is the ``fit`` of ``boosted_trees``; evaluated together with ``dci`` of the same
+    - In [0, 1]; deterministic; invariant under increasing maps, except for where thresholds lie.
+    - The accuracy with all samples is ``fit`` in ``boosted_trees``; evaluated together with ``dci`` at the same
       options, it costs nothing more.
     - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
       samples.
@@ -259,7 +261,7 @@ def downstream_trees(
 
 
 def _curve(accuracy, sizes, samples: Samples) -> LearningCurve:
-    """``accuracy(size)`` of every factor at each size, as a learning curve."""
+    """``accuracy(size)`` for every factor at each size, as a learning curve."""
     cut = [min(size, len(samples.train)) for size in sizes]
     by_size = {size: accuracy(size) for size in dict.fromkeys(cut)}
     table = samples.by_factor(jnp.stack([by_size[size] for size in cut]))

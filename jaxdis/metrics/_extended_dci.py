@@ -26,9 +26,9 @@ PENALTY = 0.01
 
 
 class ExtendedDci(NamedTuple):
-    """``disentanglement []``, ``completeness []``, ``informativeness []`` of forests; ``explicitness []``; ``size []``.
+    """``disentanglement []``, ``completeness []``, ``informativeness []`` by forests; ``explicitness []``; ``size []``.
 
-    ``explicitness_per_factor [k]``, and ``losses [c, k]``: the held-out loss of each capacity.
+    ``explicitness_per_factor [k]``, and ``losses [c, k]``: the held-out loss at each capacity.
     """
 
     disentanglement: Float[Array, ""]
@@ -55,29 +55,29 @@ def dci_es(
 ) -> ExtendedDci:
     """Score DCI by random forests, with explicitness ``E`` and size ``S`` (DCI-ES).
 
-    Probes of growing capacity predict each factor on held-out samples: ridge regressions on ``c`` random Fourier
-    features of all codes, ``cos(w · z + b)``. With ``l(c)`` the smallest loss up to capacity ``c``, as a share of the
-    loss of the mean, ``E_j = 1 − 2 ∫ (l(c) − l_min) dlog c / (log c_max − log c_min)``. ``S`` is the number of factors
-    over that of codes.
+    Probes whose capacity grows predict each factor on held-out samples: ridge regressions on ``c`` random Fourier
+    features ``cos(w · z + b)`` over all codes. With ``l(c)`` the smallest loss up to capacity ``c``, as a share of the
+    mean's loss, ``E_j = 1 − 2 ∫ (l(c) − l_min) dlog c / (log c_max − log c_min)``. ``S`` is the number of factors over
+    that of codes.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      trees, depth: of the forests, as in :func:`jaxdis.relations.random_forest`.
-      capacities: numbers of features, in ascending order.
+      trees, depth: as in :func:`jaxdis.relations.random_forest`.
+      capacities: how many features the probes have, ascending.
 
     Contract:
 
     - ``explicitness`` is at most 1: 1 if the smallest probe reads a factor as well as the largest, which is also so if
-      none reads anything: read it beside ``informativeness``. About 0 if the loss falls evenly with the logarithm of
-      the capacity from that of the mean to none, and below if only the largest probe succeeds.
+      none reads anything: read it beside ``informativeness``. About 0 if the loss falls evenly in log capacity from the
+      mean's loss to none, and below if only the largest probe succeeds.
     - ``size`` is 1 for as many active codes as factors, and above 1 for fewer; constant codes count.
-    - Loss of a discrete factor is the squared error of its classes as 0 and 1. Stochastic; ``explicitness`` does not
-      depend on the signs of codes, nor on their order unless their fourth moments are equal, as those of balanced bits
-      are (four bits in another order, 256 samples: .76 and .88). Otherwise as ``dci_forest``, whose forests it shares.
+    - A discrete factor's loss is the squared error for its classes as 0 and 1. Stochastic; ``explicitness`` does not
+      depend on the codes' signs, nor on their order unless their fourth moments are equal, as balanced bits' are (four
+      bits in another order, 256 samples: .76 and .88). Otherwise as ``dci_forest``, whose forests it shares.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Eastwood et al. 2023 (there the baseline is the loss of the smallest probe or of the mean).
+    Reference: Eastwood et al. 2023 (there the baseline is the smallest probe's loss or the mean's).
     """
     if base is None:
         base = random_forest(key, codes, factors, test=test, trees=trees, depth=depth, active=active)
@@ -113,7 +113,7 @@ def dci_es(
 
 
 def explicitness_of(losses: Float[Array, "c k"], capacities: tuple[int, ...]) -> Float[Array, " k"]:
-    """One minus twice the mean excess of the smallest losses so far over the least, along the logarithm of capacity."""
+    """One minus twice how far, on average over log capacity, the smallest losses so far exceed the least."""
     if len(capacities) < 2 or list(capacities) != sorted(set(capacities)):
         raise ValueError(f"capacities: must be at least two ascending numbers of features, got {capacities}")
     places = np.log(capacities)
@@ -124,7 +124,7 @@ def explicitness_of(losses: Float[Array, "c k"], capacities: tuple[int, ...]) ->
 
 
 def _targets(factors: Factors, held_out: Factors, samples):
-    """Columns of all factors, of training and held-out samples, and which belong to which: classes, or the value."""
+    """All factors' columns, for training and held-out samples, and which belong to which: classes, or the value."""
     continuous = [j for j, size in enumerate(factors.sizes) if size is None]
     sizes = samples.sizes  # 1 for a continuous factor
 

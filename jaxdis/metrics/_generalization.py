@@ -1,4 +1,4 @@
-"""Predictions outside of the training distribution: new combinations of familiar values, new regions of the factors."""
+"""Predictions outside the training distribution: familiar values in new combinations, factors in new regions."""
 
 import dataclasses
 from typing import NamedTuple
@@ -20,11 +20,10 @@ TRAIN_SHARE = 2 / 3
 
 
 class Composition(NamedTuple):
-    """How well one kind of probe predicts factors on combinations that were absent from training.
+    """How well probes predict factors on combinations that were absent from training.
 
-    ``accuracy [k]`` raw and ``per_factor [k]`` adjusted for chance; ``joint [k, k]``: share of held-out samples in
-    which both factors are classified correctly, and ``adjusted_joint [k, k]``, adjusted for the product of the two
-    chances.
+    ``accuracy [k]`` raw and ``per_factor [k]`` adjusted for chance; ``joint [k, k]``: how often both factors are
+    classified correctly in held-out samples, and ``adjusted_joint [k, k]``, adjusted for the two chances' product.
     """
 
     accuracy: Float[Array, " k"]
@@ -34,7 +33,7 @@ class Composition(NamedTuple):
 
 
 class CompositionalGeneralization(NamedTuple):
-    """The results of a perceptron and of a linear probe."""
+    """What a perceptron and a linear probe reach."""
 
     mlp: Composition
     linear: Composition
@@ -51,23 +50,23 @@ def compositional_generalization(
     width: int = WIDTH,
     epochs: int | None = None,
 ) -> CompositionalGeneralization:
-    """Train probes on codes of the combinations kept and evaluate them on codes of the combination left out.
+    """Train probes on the combinations that are kept and evaluate them on the combination left out.
 
-    The caller splits the data: the test samples are all those with one pair of values of two factors (the smallest
+    The caller splits the data: the test samples are all those with one pair of values in two factors (the smallest
     square, for example), the training samples all others, and the representation was learned on the latter.
-    :meth:`jaxdis.data._factor_space.FactorSpace.without` and ``only`` give the two spaces; a random split of equal size
-    is the control. Read ``joint[i, j]`` for the pair of factors, and ``accuracy`` and ``per_factor`` for each factor.
+    :meth:`jaxdis.data._factor_space.FactorSpace.without` and ``only`` give the two spaces; an equally large random
+    split is the control. Read ``joint[i, j]`` for the two factors, and ``accuracy`` and ``per_factor`` for each factor.
 
     Args:
       codes: ``[n, d]`` training codes, with ``factors [n, k]``.
       test_codes: ``[m, d]``, with ``test_factors [m, k]``.
-      preset: as in :func:`jaxdis.metrics._knockout.nk`; ``epochs`` replaces that of the preset.
-      width: number of hidden units of the perceptron.
+      preset: as in :func:`jaxdis.metrics._knockout.nk`; ``epochs`` replaces the preset's.
+      width: how many hidden units the perceptron has.
 
     Contract:
 
-    - Chance is that of the training samples, ``r_j = Σ_c p_c²``, since the test samples hold a single class of the two
-      factors (among them chance would be 1); the chance of a pair is ``r_i r_j``. Adjusted values are ``max(0, (a − r)
+    - Chance is computed on the training samples, ``r_j = Σ_c p_c²``, since in the test samples the two factors have a
+      single class (among them chance would be 1); a pair's chance is ``r_i r_j``. Adjusted values are ``max(0, (a − r)
       / (1 − r))``.
     - Continuous factors and those with a single training value are NaN. Classes absent from training are never
       predicted.
@@ -81,19 +80,19 @@ def compositional_generalization(
 
 
 class NovelCombination(NamedTuple):
-    """Share of samples in which both factors of the pair are classified correctly, adjusted for chance.
+    """How often both factors in the pair are classified correctly, adjusted for chance.
 
-    All fields are of the combination left out, except those called familiar.
+    All fields are about the combination left out, except those called familiar.
 
     Attributes:
-      score: ``[]``, of a perceptron.
-      familiar: ``[]``, of a perceptron, on samples of the other combinations.
-      linear: ``[]``, of a linear probe.
-      linear_familiar: ``[]``, of a linear probe, on samples of the other combinations.
+      score: ``[]``, by a perceptron.
+      familiar: ``[]``, by a perceptron, on samples from the other combinations.
+      linear: ``[]``, by a linear probe.
+      linear_familiar: ``[]``, by a linear probe, on samples from the other combinations.
       both: ``[]``, ``score`` before the adjustment.
       linear_both: ``[]``, ``linear`` before the adjustment.
-      per_factor: ``[k]``, accuracies of a perceptron per factor, adjusted for chance.
-      linear_per_factor: ``[k]``, accuracies of a linear probe per factor, adjusted for chance.
+      per_factor: ``[k]``, a perceptron's accuracies per factor, adjusted for chance.
+      linear_per_factor: ``[k]``, a linear probe's accuracies per factor, adjusted for chance.
       accuracy: ``[k]``, ``per_factor`` before the adjustment.
       linear_accuracy: ``[k]``, ``linear_per_factor`` before the adjustment.
     """
@@ -123,8 +122,8 @@ def novel_combination(
 ) -> NovelCombination:
     """Score :func:`compositional_generalization`, with its control: can the pair left out be predicted?
 
-    The pair consists of the two factors with a single value in the test samples. Probes are trained on the first two
-    thirds of the samples; the last third is the control (samples are assumed to be in random order).
+    The pair is the two factors with a single value in the test samples. Probes are trained on the first two thirds; the
+    last third is the control (samples are assumed to be in random order).
 
     Options:
       preset, epochs, width: as in :func:`jaxdis.metrics._knockout.nk`.
@@ -134,7 +133,7 @@ def novel_combination(
     - In [0, 1]; chance is 0. Stochastic. Any non-finite code gives NaN.
     - NaN unless exactly two factors that vary in training are constant in the test samples.
 
-    Reference: Mahon et al. 2024, §5.2 and Table 3 ("both" of CG, linear CG and normal test set).
+    Reference: Mahon et al. 2024, §5.2 and Table 3 ("both" for CG, linear CG and normal test set).
     """
     cut = max(1, round(codes.shape[0] * TRAIN_SHARE))
     kept, control = jnp.arange(cut, dtype=jnp.int32), jnp.arange(cut, codes.shape[0], dtype=jnp.int32)
@@ -161,7 +160,7 @@ def novel_combination(
 
 
 def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
-    """Probes trained once and evaluated on several sets of samples; a non-finite code in any of them is one in all."""
+    """Probes trained once and evaluated on several sample sets; a non-finite code in any is one in all."""
     values = jnp.concatenate([sample.factors.values for sample in evaluated])
     joined = jnp.concatenate([sample.codes for sample in evaluated])
     samples = read(codes, factors, Sample(joined, dataclasses.replace(evaluated[0].factors, values=values)), None)
@@ -184,9 +183,9 @@ def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], prese
 
 
 class ZeroShot(NamedTuple):
-    """Normalized root-mean-square error of each factor: ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
+    """Each factor's normalized root-mean-square error: ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
 
-    ``score []``: mean of ``unseen``. 0 is perfect; 1 is reached by predicting the mean of the evaluated samples.
+    ``score []``: ``unseen`` on average. 0 is perfect; predicting the evaluated samples' mean gives 1.
     """
 
     score: Float[Array, ""]
@@ -202,11 +201,11 @@ def zero_shot(
     penalty: float = 0.02,
     active: Bool[Array, " d"] | None = None,
 ) -> ZeroShot:
-    """Fit a lasso on one region of the factors and evaluate it on another: ``RMSE_j / σ_j`` of the latter.
+    """Fit a lasso where factors lie in one region and evaluate it in another: ``RMSE_j / σ_j`` there.
 
     Codes and factors are standardized by the training samples for the fit. The caller chooses the regions;
-    :class:`jaxdis.data._teapot.Gap` is that of the paper. A factor varies less inside a narrow region, so that an equal
-    error weighs more there.
+    :class:`jaxdis.data._teapot.Gap` is the paper's. A factor varies less inside a narrow region, so that an equal error
+    weighs more there.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]`` inside the region; test codes ``[m, d]`` and factors outside.
 
@@ -215,7 +214,8 @@ def zero_shot(
 
     Contract:
 
-    - At least 0; invariant under affine maps of codes and factors; deterministic. Class numbers are taken as values.
+    - At least 0; invariant under affine maps, code by code and factor by factor; deterministic. Class numbers are taken
+      as values.
     - A factor that does not vary where the model is fitted or evaluated is NaN there. A constant code changes nothing.
     - Any non-finite code gives NaN.
 

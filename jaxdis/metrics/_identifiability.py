@@ -29,7 +29,7 @@ class Predicted(NamedTuple):
 
 
 class HeldOutMatching(NamedTuple):
-    """``score []``; ``per_factor [k]``, held-out correlations; ``train []``; ``code [k]``, the code of each factor."""
+    """``score []``; ``per_factor [k]``, held-out correlations; ``train []``; ``code [k]``, each factor's code."""
 
     score: Float[Array, ""]
     train: Float[Array, ""]
@@ -45,7 +45,7 @@ def linear_prediction(
     penalty: Positive = 1e-4,
     active: Bool[Array, " d"] | None = None,
 ) -> Predicted:
-    """Predict each factor of held-out samples from all codes by ridge regression.
+    """Predict each factor on held-out samples from all codes by ridge regression.
 
     Codes and factors are standardized by the training samples; ``‖y − X w‖² / n + penalty ‖w‖²`` is least. Class
     numbers are taken as values.
@@ -57,16 +57,16 @@ def linear_prediction(
 
     Contract:
 
-    - ``r2_linear`` is the share of variance that predictions explain: at most 1, 0 for the mean of the training
-      samples, and below 0 for worse. ``mcc_linear`` is their absolute correlation with the factors, in [0, 1]; it
-      forgives a wrong offset and scale, and noise scores about ``√(d / n)``.
-    - Invariant under invertible linear maps of the codes, up to the penalty. A constant code changes nothing.
+    - ``r2_linear`` is the share of variance that predictions explain: at most 1, 0 for the training samples' mean, and
+      below 0 for worse. ``mcc_linear`` is their absolute correlation with the factors, in [0, 1]; it forgives a wrong
+      offset and scale, and noise scores about ``√(d / n)``.
+    - Invariant under invertible linear maps, up to the penalty. A constant code changes nothing.
     - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
     - A code that mixes all factors linearly is as good as one code per factor: neither metric measures
       disentanglement. Dependent factors raise both, since each then predicts the others.
 
-    Reference: Khemakhem et al. 2020 (a correlation after a linear map of the codes); Zimmermann et al. 2021 (the share
-    of variance that a linear map explains).
+    Reference: Khemakhem et al. 2020 (a correlation after a linear map); Zimmermann et al. 2021 (the share of variance
+    that a linear map explains).
     """
     return _predicted(codes, factors, test, active, lambda *given: linear_ridge(*given, penalty))
 
@@ -81,7 +81,7 @@ def kernel_prediction(
     samples: Count = 1000,
     active: Bool[Array, " d"] | None = None,
 ) -> Predicted:
-    """Predict each factor of held-out samples from all codes by ridge regression with a Gaussian kernel.
+    """Predict each factor on held-out samples from all codes by ridge regression with a Gaussian kernel.
 
     Codes and factors are standardized by the training samples. The kernel is ``exp(−inverse_width ‖x − y‖²)``, and
     predictions are ``K(test, train) (K + penalty)⁻¹ y``. Class numbers are taken as values.
@@ -89,15 +89,15 @@ def kernel_prediction(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      penalty: the ``alpha`` of scikit-learn's ``KernelRidge``.
+      penalty: ``alpha`` in scikit-learn's ``KernelRidge``.
       inverse_width: its ``gamma``; one over the number of codes that vary when None.
       samples: the regression is fitted to at most so many training samples, evenly spaced; time grows with their cube,
         memory with their square.
 
     Contract:
 
-    - The share of variance that predictions explain: at most 1, 0 for the mean of the training samples, below 0 for
-      worse. Reaches 1 for any smooth invertible map of the factors, however entangled, with samples enough.
+    - The share of variance that predictions explain: at most 1, 0 for the training samples' mean, below 0 for worse.
+      Reaches 1 for factors under any smooth invertible map, however entangled, with samples enough.
     - Noise codes that grow in number hide the factors from the kernel. A constant code changes nothing.
     - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
@@ -117,12 +117,12 @@ def _predicted(codes, factors, test, active, predict) -> Predicted:
 
 
 def explained_variance(predictions: Predicted) -> FactorScore:
-    """Mean over factors of the share of held-out variance that predictions explain, R²."""
+    """The share of held-out variance that predictions explain, R², averaged over factors."""
     return _mean(explained(predictions.predicted, predictions.truth), predictions)
 
 
 def prediction_correlation(predictions: Predicted) -> FactorScore:
-    """Mean over factors of the absolute correlation of each with its prediction on held-out samples."""
+    """Each factor's absolute correlation with its prediction on held-out samples, averaged over factors."""
     return _mean(correlated(predictions.predicted, predictions.truth), predictions)
 
 
@@ -149,13 +149,13 @@ def mcc_test(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      kind: ``"pearson"``, or ``"spearman"`` for the correlation of mid-ranks.
+      kind: ``"pearson"``, or ``"spearman"`` to correlate mid-ranks.
 
     Contract:
 
-    - In [0, 1]; about ``0.8 / √m`` for noise, whatever the number of codes. A constant code changes nothing.
+    - In [0, 1]; about ``0.8 / √m`` for noise, however many codes there are. A constant code changes nothing.
     - A factor without a code (fewer codes than factors) counts 0, as does one that does not vary in the test samples.
-    - Invariant under affine maps of a code, by ``"spearman"`` under monotone ones. Deterministic.
+    - Invariant under affine maps, code by code, with ``"spearman"`` under monotone ones. Deterministic.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
     Reference: Hyvärinen & Morioka 2016; Khemakhem et al. 2020.

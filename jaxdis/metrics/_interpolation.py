@@ -18,7 +18,7 @@ Points = Annotated[int, Range(3, 1000)]
 
 
 class Paths(NamedTuple):
-    """The mean of each standardized factor at equally spaced places along each standardized code.
+    """Each standardized factor's mean at equally spaced places along each standardized code.
 
     ``value [d, k, p]``; ``step [d]``, 0 for a constant code; ``varies [k]``; ``shown [d]``; ``finite []``.
     """
@@ -33,15 +33,15 @@ class Paths(NamedTuple):
 def factor_paths(
     codes: Codes, factors: Factors, *, points: Points = 10, active: Bool[Array, " d"] | None = None
 ) -> Paths:
-    """Paths of factors along codes: in place of images decoded along a code, the samples that have such a code.
+    """Factors' paths along codes: in place of images decoded along a code, the samples that have such a code.
 
     At each of ``points`` places along a code, from the middle of its lowest ``n / points`` samples to that of its
-    highest, the value is the mean of the ``n / points`` samples nearest by rank. Class numbers are taken as values.
+    highest, the value is the mean over the ``n / points`` samples nearest by rank. Class numbers are taken as values.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      points: number of places. More of them see finer changes, and more noise.
+      points: how many places. More places see finer changes, and more noise.
 
     Contract:
 
@@ -49,7 +49,7 @@ def factor_paths(
     - Other codes vary along the path, as they do in the data: a factor that depends on two codes changes less along
       each.
 
-    Reference: Watcharasupat 2021 (there of decoded interpolations, whose attributes are measured).
+    Reference: Watcharasupat 2021 (there by decoded interpolations, whose attributes are measured).
     """
     n = codes.shape[0]
     finite = finite_codes(codes)
@@ -64,7 +64,7 @@ def factor_paths(
         return tuple(rank.astype(jnp.float32) for rank in sides)
 
     def below(totals, rank):
-        """Sums of values below a rank, which may be a fraction."""
+        """Values summed below a rank, which may be a fraction."""
         whole = jnp.floor(rank).astype(jnp.int32)
         first, next_one = totals[whole], totals[jnp.minimum(whole + 1, n)]
         return first + (rank - jnp.floor(rank))[:, None] * (next_one - first)
@@ -89,21 +89,21 @@ def factor_paths(
 
 
 def monotonicity(paths: Paths, *, reg_dim: Dimensions | None = None, threshold: NonNegative = 0.05) -> FactorScore:
-    """Mean over factors of how monotonically each changes along its own code.
+    """How monotonically each factor changes along its own code, averaged over factors.
 
-    ``|Σ sign(slope)| / count`` over the steps of the path whose slope, in deviations of the factor per deviation of the
-    code, exceeds the threshold.
+    ``|Σ sign(slope)| / count`` over the path's steps whose slope, in factor deviations per code deviation, exceeds the
+    threshold.
 
     Options:
-      reg_dim: for each factor the number of its own code; the one-to-one assignment by the range of paths when None.
+      reg_dim: for each factor, the number of its own code; assigned one to one by the paths' ranges when None.
       threshold: smaller slopes are noise and do not count.
 
     Contract:
 
     - In [0, 1]: 1 for a monotone path, 0 for one that rises as often as it falls, or that does not change, and for a
-      factor without a code. Paths of noise have a few slopes by chance; the score of one is about .3.
+      factor without a code. Noise has paths with a few slopes by chance; one scores about .3.
 
-    Reference: Watcharasupat 2021; latte, whose score has the sign of the slope.
+    Reference: Watcharasupat 2021; latte, whose score has the slope's sign.
     """
     path, step, known = _own(paths, reg_dim)
     slope = safe_divide(jnp.diff(path, axis=1), jnp.broadcast_to(step[:, None], (len(path), path.shape[1] - 1)))
@@ -112,15 +112,15 @@ def monotonicity(paths: Paths, *, reg_dim: Dimensions | None = None, threshold: 
 
 
 def smoothness(paths: Paths, *, reg_dim: Dimensions | None = None, tolerance: NonNegative = 0.2) -> FactorScore:
-    """Mean over factors of how smoothly each changes along its own code.
+    """How smoothly each factor changes along its own code, averaged over factors.
 
-    ``1 − L(|curvature|) step / (largest slope − smallest slope)`` with the Lehmer mean ``L(x) = Σ x² / Σ x``: the
-    curvature of a smooth path is spread over it, that of a jump sits in one place.
+    ``1 − L(|curvature|) step / (largest slope − smallest slope)`` with the Lehmer mean ``L(x) = Σ x² / Σ x``: a smooth
+    path spreads its curvature, a jump has it in one place.
 
     Options:
       reg_dim: as for ``monotonicity``.
-      tolerance: a path whose slopes differ by no more than this share of the largest is straight. The curvature of such
-        a path is that of the noise of its means; latte reads it.
+      tolerance: a path whose slopes differ by no more than this share of the largest is straight. Its curvature is only
+        noise in its means; latte reads it.
 
     Contract:
 
@@ -140,7 +140,7 @@ def smoothness(paths: Paths, *, reg_dim: Dimensions | None = None, tolerance: No
 
 
 def _own(paths: Paths, reg_dim: tuple[int, ...] | None):
-    """The path of each factor ``[k, p]`` along its own code, the step of that code, and whether it has one."""
+    """Each factor's path ``[k, p]`` along its own code, that code's step, and whether it has one."""
     d, k, _ = paths.value.shape
     if reg_dim is None:
         reach = paths.value.max(axis=2) - paths.value.min(axis=2)

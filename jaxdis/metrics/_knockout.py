@@ -1,4 +1,4 @@
-"""How much accuracy a trained probe of each factor loses when codes are knocked out."""
+"""How much accuracy a probe trained for each factor loses when codes are knocked out."""
 
 from typing import Literal, NamedTuple
 
@@ -19,7 +19,7 @@ from jaxdis.relations._samples import Samples, read
 
 
 class Knockout(NamedTuple):
-    """``score []``: mean of ``per_factor [k]``, the accuracy lost; ``adjusted [k]``, the loss over ``1 − chance``.
+    """``score []``: ``per_factor [k]``, the accuracy lost, on average; ``adjusted [k]``, the loss over ``1 − chance``.
 
     ``full [k]`` and ``knocked [k]`` are the held-out accuracies with all codes and without the aligned one; ``code
     [k]`` is the aligned code, −1 for none.
@@ -52,31 +52,31 @@ def nk(
 ) -> Knockout:
     """Knock out neurons: compute the accuracy that a perceptron loses without the code aligned with the factor.
 
-    ``NK_j = a_j(all codes) − a_j(all but the aligned code)``, held-out accuracies of a perceptron with one hidden
-    layer; the score is the mean over factors. Codes are aligned with factors one to one as in
+    ``NK_j = a_j(all codes) − a_j(all but the aligned code)``, a one-hidden-layer perceptron's held-out accuracies; the
+    score is the mean over factors. Codes are aligned with factors one to one as in
     :func:`jaxdis.metrics._single_neuron.snc`.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      knocked: number of codes to knock out per factor; after the first, each is the code that is aligned with the
-        factor once the previous ones are removed.
+      knocked: how many codes to knock out per factor; after the first, each is the code that is aligned with the factor
+        once the previous ones are removed.
       mode: if there are fewer codes than factors, ``"paper"`` leaves a factor without a code, which then loses nothing;
         ``"code"`` lets a code serve several factors.
       preset: ``"converged"`` (standardized codes, a rate that falls to 0 over 55 epochs or 2,000 steps, the best epoch
         on held-out samples), ``"mahon2024_paper"`` (Adam 1e-3, 75 epochs) or ``"mahon2024_code"`` (raw codes, Adam 1e-2
-        with decay, 10 epochs, batches of 4096: far from converged with 10,000 samples); see
+        with decay, 10 epochs, batches with 4096 samples: far from converged with 10,000 samples); see
         :data:`jaxdis._learners.probes.PRESETS`.
-      epochs: replaces that of the preset.
-      width: number of hidden units.
+      epochs: replaces the preset's.
+      width: how many hidden units.
       align, assignment: as in :func:`jaxdis.metrics._single_neuron.snc`.
 
     Contract:
 
     - In [−1, 1]; 0 if the other codes are as informative.
-    - The accuracies with all codes are those of ``mlp_probe``; evaluated together with it at the same options, they
-      cost nothing more.
-    - Stochastic, with a standard error of about ``sqrt(a (1 − a) / m)`` per factor.
+    - With all codes, accuracies are as by ``mlp_probe``; evaluated together with it at the same options, they cost
+      nothing more.
+    - Stochastic, with a standard error around ``sqrt(a (1 − a) / m)`` per factor.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
     - Classes that do not occur in training are never predicted.
 
@@ -115,9 +115,9 @@ def knockout_curve(
 ) -> Float[Array, "r k"]:
     """Compute each factor's held-out accuracy with 0, 1, … codes knocked out, ``[most + 1, k]``; up to all by default.
 
-    Codes are removed in the order of :func:`nk`: the aligned one, then the one that is aligned after its removal, and
-    so on. If alignment leaves no code to a factor, the most informative remaining one follows. With all codes removed,
-    the accuracy is that of the most frequent class. Arguments as :func:`nk`; NaN for factors that are left out.
+    Codes are removed as by :func:`nk`: the aligned one, then the one that is aligned after its removal, and so on. If
+    alignment leaves no code to a factor, the most informative remaining one follows. With all codes removed, the
+    accuracy is the most frequent class's share. Arguments as :func:`nk`; NaN for factors that are left out.
 
     Reference: Mahon et al. 2024, released code (progressive knock-out; it records training accuracy, this function
     held-out).
@@ -150,7 +150,7 @@ def knockout_table(
     The diagonal is NK; for disentangled codes the other entries are 0. Arguments as :func:`nk`; NaN for factors left
     out.
 
-    Reference: Mahon et al. 2024, released code (the aligned code of the other factor of a pair).
+    Reference: Mahon et al. 2024, released code (the aligned code of a pair's other factor).
     """
     samples = read(codes, factors, test, active)
     k = len(factors.sizes)

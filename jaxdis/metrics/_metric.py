@@ -1,4 +1,4 @@
-"""What a metric is: a score of a relation (Blend), or a function that reads samples itself (Direct)."""
+"""What a metric is: a scored relation (Blend), or a function that reads samples itself (Direct)."""
 
 import dataclasses
 import types
@@ -23,22 +23,22 @@ LIGHT_SECONDS = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """The description of a metric, for its row of ``METRICS``.
+    """What describes a metric, for its row in ``METRICS``.
 
     Attributes:
       title: the name in full.
-      question: what the metric asks of a representation, in one sentence.
-      references: keys of :data:`jaxdis._core.references.REFERENCES`, the defining paper first.
-      claims: which of :data:`ASPECTS` each field of its result measures according to its authors; ``score`` is the
-        headline field. There is no claim about a field that is missing here.
-      measured_seconds: time per member of 10,000 samples × 10 codes with the factors of dSprites, on one core, after
+      question: what the metric asks about a representation, in one sentence.
+      references: keys in :data:`jaxdis._core.references.REFERENCES`, the defining paper first.
+      claims: which aspect (:data:`ASPECTS`) each field in its result measures according to its authors; ``score`` is
+        the headline field. There is no claim about a field that is missing here.
+      measured_seconds: time per member with 10,000 samples × 10 codes and dSprites' factors, on one core, after
         compilation; None for a metric that takes less than 0.1 s, whose time was not measured on its own.
-      reads_factors: False for a metric of the codes alone.
-      chance: for each field, the least and the largest score of codes that know nothing of the factors: constant codes,
-        and four codes of noise or of rare spikes, on 2,000 samples of three factors with two to four equally frequent
-        values, or with a value of 2 or 10 %.
+      reads_factors: False for a metric that reads codes alone.
+      chance: for each field, the least and the largest score for codes that know nothing about the factors: constant
+        codes, and four that are noise or rare spikes, on 2,000 samples and three factors with two to four equally
+        frequent values, or with one at 2 or 10 %.
       intervenes: whether :func:`jaxdis.evaluate_encoder`, which has a simulator, holds a factor in it and encodes new
-        images, by the function of the same name in :mod:`jaxdis.encoders._simulated`.
+        images, by the function with the same name in :mod:`jaxdis.encoders._simulated`.
     """
 
     title: str
@@ -58,7 +58,7 @@ class About:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Blend:
-    """A metric that is a score of a relation, each given by a spec or by its name in ``RELATIONS`` or ``SCORES``.
+    """A metric that scores a relation, both given by a spec or by name in ``RELATIONS`` or ``SCORES``.
 
     ``about`` is for readers and is ignored in comparisons.
     """
@@ -83,7 +83,7 @@ class Blend:
         return {**self.relation.all_options, **self.score.all_options}
 
     def with_options(self, **options: Any) -> "Blend":
-        """The same metric with options of its relation or of its score.
+        """The same metric with options for its relation or its score.
 
         An option that both have is set in both.
 
@@ -122,7 +122,7 @@ class Blend:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Direct:
-    """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts)."""
+    """A metric that reads samples itself and returns a NamedTuple with scalars (columns) and arrays (parts)."""
 
     function: Spec
     about: About | None = dataclasses.field(default=None, compare=False)
@@ -169,7 +169,7 @@ Metric = Blend | Direct
 
 
 def is_error(column: str, metrics: Mapping[str, Any]) -> bool:
-    """Whether a column of these metrics, such as ``dci.informativeness``, is best when it is low."""
+    """Whether a column from these metrics, such as ``dci.informativeness``, is best when it is low."""
     owner = max((name for name in metrics if column == name or column.startswith(f"{name}.")), key=len)
     return (column[len(owner) + 1 :] or "score") in metrics[owner].errors
 
@@ -184,7 +184,7 @@ def apply(
     validation: Sample | None = None,
     base=None,
 ):
-    """Call a function of one representation with the arrays that it reads.
+    """Call a function on one representation with the arrays that it reads.
 
     The key is folded with the spec's own seed, so that no number depends on which other metrics are requested.
     """
@@ -216,12 +216,12 @@ def prepared_for(sources: tuple[Spec, ...], key: PRNGKeyArray, factors: Factors)
 
 
 def per_factor_fields(metric) -> tuple[str, ...]:
-    """Fields of a metric's result that hold one number per factor."""
+    """Fields in a metric's result that hold one number per factor."""
     return tuple(field for field, letters in axes_of(metric).items() if letters == ("k",))
 
 
 def scalar_fields(metric) -> tuple[str, ...]:
-    """Fields of a metric's result that are columns, by the annotations; ``score`` if there are none."""
+    """Fields in a metric's result that are columns, by the annotations; ``score`` if there are none."""
     function = (metric.score if isinstance(metric, Blend) else metric.function).function
     result, arrays = typing.get_type_hints(function).get("return"), axes_of(metric)
     found = (field for kind in _alternatives(result) for field in getattr(kind, "_fields", ("score",)))
@@ -229,7 +229,7 @@ def scalar_fields(metric) -> tuple[str, ...]:
 
 
 def axes_of(metric) -> dict[str, tuple[str, ...]]:
-    """The letters of the axes of each array in a metric's result, such as ``("d", "k")``, by the annotations."""
+    """The letters for each array's axes in a metric's result, such as ``("d", "k")``, by the annotations."""
     last = {Blend: "score", Direct: "function"}.get(type(metric))
     if last is None:
         return {}
@@ -240,7 +240,7 @@ def axes_of(metric) -> dict[str, tuple[str, ...]]:
 
 
 def _alternatives(kind) -> tuple:
-    """The members of a union, or the type itself."""
+    """A union's members, or the type itself."""
     return typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
 
 

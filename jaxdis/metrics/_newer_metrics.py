@@ -1,4 +1,4 @@
-"""The rows of METRICS that stored studies of "all" metrics do not have: identifiability, and what peers compute."""
+"""The rows in METRICS that stored studies with "all" metrics do not have: identifiability, and what peers compute."""
 
 from jaxdis._core.spec import Spec
 from jaxdis.metrics._dependent_gaps import dependent_information, dlig, dmig, xmig

@@ -1,4 +1,4 @@
-"""A plan: metrics under the names of their columns, checked, and what they ask of the samples."""
+"""A plan: metrics under their columns' names, checked, and what they ask from the samples."""
 
 import inspect
 import typing
@@ -60,7 +60,7 @@ def _metric(name, metric) -> Metric:
 
 
 def _check_columns(plan: Plan) -> None:
-    """``a`` has columns ``a.field``: no other metric may have the name of one of them."""
+    """``a`` has columns ``a.field``: no other metric may have such a name."""
     metrics = dict(plan)
     for name in metrics:
         for place, letter in enumerate(name):
@@ -94,12 +94,12 @@ def refuse_ignored(argument: str, plan: Plan) -> None:
 
 
 def of_classes(plan: Plan, sizes: tuple[int | None, ...]) -> tuple[str, ...]:
-    """The names of metrics of classes, if there are none: they leave continuous factors out."""
+    """The names of metrics that need classes, if there are none: they leave continuous factors out."""
     return () if any(sizes) else tuple(name for name, metric in plan if metric.source.needs_classes)
 
 
 def check_classes(plan: Plan, factors: Factors) -> None:
-    """Metrics of classes leave continuous factors out: at least one factor must be discrete.
+    """Metrics that need classes leave continuous factors out: at least one factor must be discrete.
 
     Raises:
       ValueError: naming those metrics.
@@ -112,7 +112,7 @@ def check_classes(plan: Plan, factors: Factors) -> None:
 
 
 def check_validation(plan: Plan, given: bool) -> None:
-    """Metrics that choose among several values of an option need validation samples.
+    """Metrics that choose among several option values need validation samples.
 
     Raises:
       ValueError: naming those metrics.
@@ -123,7 +123,7 @@ def check_validation(plan: Plan, given: bool) -> None:
 
 
 def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
-    """Check that there are enough samples for the neighbors; ``halved``: a bootstrap passes half of them to the metric.
+    """Check that there are enough samples for the neighbors; ``halved``: a bootstrap passes half to the metric.
 
     Raises:
       ValueError: for as many neighbors as samples, or more.
@@ -151,7 +151,7 @@ def check_reads(plan: Plan, *, weights: bool, active: bool, validation: bool) ->
 
 
 def check_samples(plan: Plan, factors: Factors, *, bootstrap: bool) -> None:
-    """Check that the samples are enough for the metrics, and of the kind that they read.
+    """Check that the samples are enough for the metrics, and what kind they read.
 
     Raises:
       ValueError: naming the metrics.

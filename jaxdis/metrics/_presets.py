@@ -1,4 +1,4 @@
-"""Presets: the options by which metrics equal those of other libraries, and the columns that these report."""
+"""Presets: the options by which metrics equal other libraries', and the columns that these report."""
 
 from collections.abc import Mapping
 
@@ -28,9 +28,9 @@ _DEFAULTS = (
 
 
 def gap_of_codes(relation: Relation) -> FactorScore:
-    """Mean over factors of the gap of the two largest shares of a code's entropy that is information about the factor.
+    """Average over factors the gap between the two largest shares of a code's entropy that inform about the factor.
 
-    MIG divides by the entropy of the factor; the code released with Carbonneau et al. 2022 by that of the code.
+    MIG divides by the factor's entropy; the code released with Carbonneau et al. 2022 divides by the code's.
     """
     reading = read(relation)
     share = safe_divide(reading.strength, jnp.broadcast_to(relation.code_ceiling[:, None], reading.strength.shape))
@@ -69,12 +69,12 @@ PRESETS: dict[str, dict[str, Metric]] = {
 
 
 def preset_metrics(preset: str | None, metrics):
-    """The metrics of a preset: all of it for ``"standard"`` and ``"all"``, otherwise those named.
+    """A preset's metrics: all for ``"standard"`` and ``"all"``, otherwise those named.
 
     Without a preset, the metrics as they are given.
 
     Raises:
-      ValueError: for an unknown preset, for a metric that it does not have, or for a mapping of metrics.
+      ValueError: for an unknown preset, for a metric that it does not have, or for a mapping.
     """
     if preset is None:
         return metrics

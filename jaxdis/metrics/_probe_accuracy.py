@@ -13,10 +13,9 @@ from jaxdis.relations._samples import Chance, Samples, above_chance, joint_accur
 
 
 class Probed(NamedTuple):
-    """``score []``: mean of ``per_factor [k]``, held-out ``accuracy [k]`` adjusted for chance: 1 is perfect.
+    """``score []``: ``per_factor [k]`` on average, held-out ``accuracy [k]`` adjusted for chance: 1 is perfect.
 
-    ``joint [k, k]``: share of held-out samples in which both factors are classified correctly; the diagonal is the
-    accuracy.
+    ``joint [k, k]``: how often both factors are classified correctly in held-out samples; the diagonal is the accuracy.
     """
 
     score: Float[Array, ""]
@@ -37,9 +36,9 @@ def linear_probe(
     chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
 ) -> Probed:
-    """Train a linear softmax classifier of each factor on all codes by Adam: chance-adjusted held-out accuracy.
+    """Train a linear softmax classifier for each factor on all codes by Adam: chance-adjusted held-out accuracy.
 
-    ``per_factor[j] = max(0, (a − r) / (1 − r))`` with ``r`` the ``chance`` of the training classes.
+    ``per_factor[j] = max(0, (a − r) / (1 − r))`` with ``r`` the training classes' ``chance``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -54,7 +53,7 @@ def linear_probe(
     - Constant codes predict the most frequent class. By ``chance="squared"`` this scores 0 for balanced classes, but
       ``(1 − 2p) / (2 (1 − p))`` for a binary factor with a class of frequency ``p ≤ ½``, which tends to ½ for a rare
       one, where noise may score less; by ``"majority"`` it scores 0.
-    - Many ordered classes along one code need large weights, which no preset reaches: with 40 classes of a code with
+    - Many ordered classes along one code need large weights, which no preset reaches: with 40 classes along a code with
       little noise the accuracy is 0.45 where logistic regression with a weak penalty has 1. ``downstream_logistic`` and
       ``explicitness`` are fitted to their optimum instead.
 
@@ -79,13 +78,13 @@ def mlp_probe(
 ) -> Probed:
     """Train a perceptron with one hidden layer for each factor on all codes: chance-adjusted held-out accuracy.
 
-    As :func:`linear_probe`, with a hidden layer of rectified units.
+    As :func:`linear_probe`, with a hidden layer (rectified units).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
       preset, epochs: as in :func:`jaxdis.metrics._knockout.nk`.
-      width: number of hidden units.
+      width: how many hidden units.
       chance: as in :func:`linear_probe`.
 
     Contract:
@@ -98,7 +97,7 @@ def mlp_probe(
 
 
 def recipe_of(preset: Preset, epochs: int | None, width: int | None) -> Recipe:
-    """The recipe of a preset, for a perceptron or, with ``width=None``, for a linear probe."""
+    """A preset's recipe, for a perceptron or, with ``width=None``, for a linear probe."""
     if preset not in PRESETS:
         raise ValueError(f"preset: unknown name {preset!r}; the presets are {', '.join(PRESETS)}")
     recipe = LINEAR if width is None and preset == "converged" else PRESETS[preset]
@@ -106,7 +105,7 @@ def recipe_of(preset: Preset, epochs: int | None, width: int | None) -> Recipe:
 
 
 def classified_correctly(key, samples: Samples, masks, recipe: Recipe, width: int | None) -> Float[Array, "r m k"]:
-    """1 where the probes that see the codes of a mask ``[d, k]`` (out of ``r``) predict the class, else 0."""
+    """1 where the probes that see the codes in a mask ``[d, k]`` (``r`` masks) predict the class, else 0."""
     predicted = predict_with_probes(
         key, samples.train, samples.classes, samples.sizes, samples.held_out, masks, recipe=recipe, width=width
     )

@@ -1,4 +1,4 @@
-"""Metrics of the seeds of one setting, which compare members with each other; studies compute them as cells."""
+"""Metrics that compare the members trained under one setting with several seeds; studies compute them as cells."""
 
 import dataclasses
 from typing import ClassVar, Literal
@@ -16,7 +16,7 @@ from jaxdis.metrics._metric import About
 
 @dataclasses.dataclass(frozen=True)
 class Udr:
-    """Unsupervised disentanglement ranking of each member among the seeds of its setting.
+    """Unsupervised disentanglement ranking for each member among its setting's seeds.
 
     Attributes:
       kind, penalty: as in :func:`jaxdis.metrics.udr`.

@@ -20,7 +20,7 @@ CHUNK = 8
 
 
 class Separation(NamedTuple):
-    """What each code says of the image, in nats.
+    """What each code says about the image, in nats.
 
     ``informative [d]``: ``I(x; z_i)``; ``separate [d]``: ``I(x; z_i | z_rest)``, which no other code says;
     ``independent [d]``: ``I(x; z_i) − I(z_i; z_rest)``; ``shown [d]``: the codes that count; ``finite []``.
@@ -43,33 +43,33 @@ def separation(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Separation:
-    """Information of Gaussian posteriors about images: of each code, beside the others, and independently of them.
+    """What Gaussian posteriors say about images: each code, beside the others, and independently of them.
 
-    The density of codes is the mixture of the posteriors of all images. The entropies of ``z``, of each ``z_i`` and of
-    all but ``z_i`` are estimated from one draw of the posterior of each of ``samples`` random images.
+    Codes have the density that all images' posteriors mix to. The entropies of ``z``, of each ``z_i`` and of all but
+    ``z_i`` are estimated from one posterior draw for each of ``samples`` random images.
 
     Shapes: codes (posterior means) ``[n, d]``, variances ``[n, d]``; factors are not read.
 
     Options:
-      samples: number of draws; time grows with it, and with the number of images.
-      noise: the deviation of all posteriors, as a share of the code's own deviation, where variances are not given: a
-        code without noise says infinitely much.
+      samples: how many draws; time grows with draws and images.
+      noise: all posteriors' deviation, as a share of the code's own deviation, where variances are not given: a code
+        without noise says infinitely much.
 
     Contract:
 
     - In nats. No information exceeds ``log n``, which tells all images apart: 9.2 for 10,000. If all codes but one do
       so already, what that one says is not separate: many informative codes need many images.
     - ``sepin`` and ``indin`` are means over active codes, in which a constant code counts 0; ``wsepin`` and ``windin``
-      weight each code by its share of ``informative``, so that it does not count. Non-negative but for the noise of
-      estimates.
-    - Given an image, codes are drawn independently of each other, so that by the chain rule of information
-      ``I(x; z_i | z_rest) = I(x; z_i) − I(z_i; z_rest)``: ``indin`` equals ``sepin``, and ``windin`` ``wsepin``.
-    - Invariant under affine maps of a code with its variance, and of each code without variances. Stochastic; random
-      numbers go with a code by its moments, so that the order of codes matters only where these are equal.
+      weight each code by its share of ``informative``, so that it does not count. Non-negative but for estimation
+      noise.
+    - Given an image, codes are drawn independently, so that by information's chain rule ``I(x; z_i | z_rest) = I(x;
+      z_i) − I(z_i; z_rest)``: ``indin`` equals ``sepin``, and ``windin`` ``wsepin``.
+    - Invariant under affine maps, code by code, with the variances or without any. Stochastic; random numbers go with a
+      code by its moments, so that their order matters only where these are equal.
     - Any non-finite code gives NaN.
 
-    Reference: Do & Tran 2020 (with the estimate of densities by a mixture). Their code cuts densities at
-    1e-8, which changes entropies of many codes; here logarithms are added.
+    Reference: Do & Tran 2020 (with densities estimated by a mixture). Their code cuts densities at 1e-8, which changes
+    the entropies where there are many codes; here logarithms are added.
     """
     n, d = codes.shape
     model = posteriors(key, codes, variances, active, samples, noise)
@@ -90,9 +90,9 @@ def separation(
 
 
 class Posteriors(NamedTuple):
-    """Gaussian posteriors of standardized codes ``[n, d]``, and draws ``drawn [s, d]`` of the images ``rows [s]``.
+    """Gaussian posteriors for standardized codes ``[n, d]``, and draws ``drawn [s, d]`` for the images ``rows [s]``.
 
-    ``noise [s, d]``, the standard normal numbers of the draws; ``varies [d]``, the codes that are read; ``finite []``.
+    ``noise [s, d]``, the draws' standard normal numbers; ``varies [d]``, the codes that are read; ``finite []``.
     """
 
     means: Float[Array, "n d"]
@@ -105,7 +105,7 @@ class Posteriors(NamedTuple):
 
 
 def posteriors(key, codes: Codes, variances, active, samples: int, noise: float) -> Posteriors:
-    """Posteriors of all images and a draw from those of some; all of deviation ``noise`` without variances."""
+    """Posteriors for all images and draws for some; without variances, all deviate by ``noise``."""
     finite = finite_codes(codes) if variances is None else finite_codes(codes) & finite_codes(variances)
     shown = finite if active is None else finite & active
     which, draw = jax.random.split(key)
@@ -125,7 +125,7 @@ def posteriors(key, codes: Codes, variances, active, samples: int, noise: float)
 
 
 def log_densities(model: Posteriors, drawn: Float[Array, " d"]) -> Float[Array, "n c"]:
-    """Logarithms, without constants, of what each posterior gives one draw: ``d`` codes, all but each, and all."""
+    """Log densities, without constants, that each posterior gives one draw: ``d`` codes, all but each, and all."""
     each = -0.5 * ((drawn[None, :] - model.means) / model.deviations) ** 2 - jnp.log(model.deviations)
     each = jnp.where(model.varies[None, :], each, 0.0)
     together = each.sum(axis=1)[:, None]
@@ -140,7 +140,7 @@ def noise_of_codes(key, means: Float[Array, "n d"], count: int) -> Float[Array, 
 
 
 def sepin(codes: Separation) -> CodeScore:
-    """Mean over codes of what each says of the image and no other code says, in nats: SEPIN."""
+    """What each code says about the image and no other code says, in nats, averaged over codes: SEPIN."""
     return _mean(codes.separate, codes, jnp.ones_like(codes.separate))
 
 
@@ -150,7 +150,8 @@ def wsepin(codes: Separation) -> CodeScore:
 
 
 def indin(codes: Separation) -> CodeScore:
-    """Mean over codes of what each says of the image less what it says of the other codes, in nats: INDIN."""
+    """What each code says about the image less what it says about the other codes, in nats, averaged over codes:
+    INDIN."""
     return _mean(codes.independent, codes, jnp.ones_like(codes.independent))
 
 

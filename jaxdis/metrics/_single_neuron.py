@@ -29,10 +29,10 @@ Alignment = Literal["mutual_information", "correlation", "r2"]
 
 
 class SingleNeuron(NamedTuple):
-    """``score []``, the mean of ``per_factor [k]``, which is the held-out ``accuracy [k]`` adjusted for chance.
+    """``score []``, the mean over ``per_factor [k]``, which is the held-out ``accuracy [k]`` adjusted for chance.
 
-    ``code [k]``: the code aligned with each factor, −1 for none; ``joint [k, k]``: share of held-out samples in which
-    both factors are classified correctly (the diagonal is the accuracy).
+    ``code [k]``: the code aligned with each factor, −1 for none; ``joint [k, k]``: how often both factors are
+    classified correctly in held-out samples (the diagonal is the accuracy).
     """
 
     score: Float[Array, ""]
@@ -58,12 +58,12 @@ def snc(
 
     Codes are aligned with factors one to one by mutual information (with as many equal-count bins as classes). The
     aligned code is cut at its training quantiles, the bins are matched to classes so that most training samples agree,
-    and the same cuts classify the held-out samples. ``SNC_j = max(0, (a − r) / (1 − r))``, with ``r`` the ``chance`` of
-    the training classes; the score is the mean over factors.
+    and the same cuts classify the held-out samples. ``SNC_j = max(0, (a − r) / (1 − r))``, with ``r`` the training
+    classes' ``chance``; the score is the mean over factors.
 
     If the classes are balanced (equal counts, or counts that uniform sampling would give: chi-square, 0.1 % level),
-    there are as many bins of equal count as classes. Otherwise the size of the bins is the greatest common divisor of
-    the class counts, but at least 1/200 of the samples, and a class gets as many bins as its count requires.
+    there are as many equal-count bins as classes. Otherwise bins are as large as the class counts' greatest common
+    divisor, but at least 1/200 of the samples, and a class gets as many bins as its count requires.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -72,30 +72,30 @@ def snc(
         factors lets a code serve several factors; its quantiles are sorted values, which belong to the bin above.
       chance: what accuracy scores 0. ``"squared"``, the paper's: ``r = Σ_c p_c²``, reached by guessing classes as often
         as they occur. ``"majority"``: the held-out accuracy of always naming the most frequent training class.
-      align: relation by which codes are aligned with factors: ``"mutual_information"`` of bins, ``"correlation"`` or
+      align: relation by which codes are aligned with factors: ``"mutual_information"`` by bins, ``"correlation"`` or
         ``"r2"``, which take class numbers for values.
       assignment: how codes and bins are assigned: ``"optax"`` inside the program, ``"scipy"`` on the host, or
         ``"auto"``. Equally good assignments may differ.
 
     Contract:
 
-    - In [0, 1]; invariant under increasing maps of a code.
+    - In [0, 1]; invariant under increasing maps, code by code.
     - A constant code predicts the most frequent class. By ``chance="squared"`` this scores 0 for balanced classes, but
       ``(1 − 2p) / (2 (1 − p))`` for a binary factor with a class of frequency ``p ≤ ½``, which tends to ½ for a rare
       one, where noise may score less; by ``"majority"`` it scores 0.
     - Equal values are never separated: a quantile that falls among them moves to their nearer end, so that a code that
       equals a factor scores 1. With ``mode="code"``, two classes may then share a bin, and a code that equals a factor
-      of 3 sampled classes scores 0.5 or 1.
+      with 3 sampled classes scores 0.5 or 1.
     - Only values that occur in the training samples count as classes, however many are declared.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
     - A factor left without a code (fewer codes than factors, ``mode="paper"``) counts 0.
-    - Deterministic. If several matchings of bins to classes agree with equally many training samples, the released code
-      may choose another one: its training accuracy is identical, its held-out accuracy was 0.074 and 0.103 where this
-      function gives 0.071 and 0.106, on two autoencoders whose codes hardly encode the factor.
+    - Deterministic. If several ways to match bins with classes agree with equally many training samples, the released
+      code may choose another one: its training accuracy is identical, its held-out accuracy was 0.074 and 0.103 where
+      this function gives 0.071 and 0.106, on two autoencoders whose codes hardly encode the factor.
 
     Reference: Mahon et al. 2024, §4.1–4.2. The bins by greatest common divisor are in the paper only; on sampled data
     they would hold a single sample each and memorize the labels, hence the smallest size here. The released code takes
-    as many bins as classes and reports raw accuracy (``accuracy``); Table 1 of the paper prints ``a − 1/2``.
+    as many bins as classes and reports raw accuracy (``accuracy``); the paper's Table 1 prints ``a − 1/2``.
     """
     samples = read(codes, factors, test, active)
     dividers = "code" if mode == "code" else "between"
@@ -135,7 +135,7 @@ def snc(
 
 
 def alignment(samples: Samples, factors: Factors, align: Alignment, mode: str) -> Float[Array, "d k"]:
-    """How strongly each code of the training samples goes with each factor."""
+    """How strongly each code goes with each factor on the training samples."""
     if align == "mutual_information":
         dividers = "code" if mode == "code" else "between"
         return mutual_information_equal_count(samples.train, factors, mode=dividers, active=samples.shown).strength
@@ -143,7 +143,7 @@ def alignment(samples: Samples, factors: Factors, align: Alignment, mode: str) -
 
 
 def align_codes(information, active, usable, *, reuse: bool, assignment: Solver) -> Int[Array, " k"]:
-    """The code of each factor, one to one; with ``reuse`` a code may serve as many factors as necessary."""
+    """Each factor's code, one to one; with ``reuse`` a code may serve as many factors as necessary."""
     d, k = information.shape
     allowed = jnp.where(active[:, None] & usable[None, :], information, jnp.nan)
     copies = -(-k // d) if reuse else 1
@@ -163,7 +163,7 @@ def _balanced(counts: Float[Array, " v"]) -> Bool[Array, ""]:
 def _as_many_bins_as_classes(
     ordered, trained, held_out, classes, occurs: Bool[Array, "k v"], mode: Dividers, assignment: Solver
 ) -> Int[Array, "k m"]:
-    """Equal-count bins of each factor's code, as many as classes occur, matched one to one. A factor is a row."""
+    """Equal-count bins for each factor's code, as many as classes occur, matched one to one. A factor is a row."""
     most, used = occurs.shape[1], occurs.sum(axis=1, dtype=jnp.int32)[:, None]
     cut = np.arange(1, most, dtype=np.int32)[None, :]
     place, excess = divided(cut, ordered.shape[1], used)
@@ -181,7 +181,7 @@ def _as_many_bins_as_classes(
 
 
 def _bins_of_common_size(ordered, column, held_out, classes, most: int, assignment: Solver) -> Int[Array, " m"]:
-    """Bins of the common size of the class counts; a class gets as many bins as its count needs."""
+    """Bins as large as the class counts' common divisor; a class gets as many bins as its count needs."""
     n, bins = ordered.shape[0], int(round(1 / SMALLEST_BIN))
     counts = jnp.zeros(most, jnp.int32).at[classes].add(1)
     width = jnp.maximum(_common_divisor(counts), max(1, -(-n // bins)))
@@ -200,7 +200,7 @@ def _bins_of_common_size(ordered, column, held_out, classes, most: int, assignme
 
 
 def _common_divisor(counts) -> Int[Array, ""]:
-    """Greatest common divisor of the counts, by Euclid's algorithm; 0 counts as nothing."""
+    """The counts' greatest common divisor, by Euclid's algorithm; 0 counts as nothing."""
 
     def fold(divisor, count):
         def step(pair):

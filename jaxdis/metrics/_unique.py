@@ -1,4 +1,4 @@
-"""UniBound: how much information about a factor is in one code and in no combination of the others."""
+"""UniBound: how much information about a factor is in one code and in no combination among the others."""
 
 import jax
 import jax.numpy as jnp
@@ -29,33 +29,33 @@ def unibound(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> FactorScore:
-    """Bound from below the unique information of the best code about each factor, as a share of its entropy (UniBound).
+    """Bound from below what the best code alone says about each factor, as a share of its entropy (UniBound).
 
-    ``max_i max(0, I(z_i; y_j) − I(z_rest; y_j)) / H(y_j)``: what code ``i`` says of factor ``j`` exceeds what all other
-    codes together say by no more than what it alone says. MIG subtracts the best of the others, and overlooks what they
-    say in combination.
+    ``max_i max(0, I(z_i; y_j) − I(z_rest; y_j)) / H(y_j)``: what code ``i`` says about factor ``j`` exceeds what all
+    other codes together say by no more than what it alone says. MIG subtracts the best other code, and overlooks what
+    they say in combination.
 
-    The information is ``H(y) + mean log p(y | z)`` for ``samples`` draws of ``z`` from the posteriors of random images;
-    ``p(y | z)`` compares the densities of ``z`` under the posteriors of all other images of each class.
+    The information is ``H(y) + mean log p(y | z)`` for ``samples`` draws of ``z`` from random images' posteriors; ``p(y
+    | z)`` compares ``z``'s densities under the posteriors for all other images in each class.
 
     Shapes: codes (posterior means) ``[n, d]``, variances ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      samples: number of draws; time grows with it, and with the number of images.
-      noise: the deviation of all posteriors, as a share of the code's own deviation, where variances are not given.
-      bins: number of equal-width bins of a continuous factor.
+      samples: how many draws; time grows with draws and images.
+      noise: all posteriors' deviation, as a share of the code's own deviation, where variances are not given.
+      bins: equal-width bins for a continuous factor.
 
     Contract:
 
     - In [0, 1]; with enough samples, 0 for a factor that is encoded twice, or that the other codes determine together,
-      as the third of three bits of which it is the sum. A constant code changes nothing; 0 if all are constant.
+      as a third bit that is the sum of two others. A constant code changes nothing; 0 if all are constant.
     - With few images that are close in all codes but one, information that takes several codes is missed, and the bound
-      is too high: of four factors with five values, each in two codes, whose bound is 0, it is .61 with 1,000 samples,
-      .15 with 2,000, and .001 with 10,000, of which 16 share all values.
-    - Stochastic, but not dependent on the order and the signs of codes.
+      is too high: for four factors with five values, each in two codes, whose bound is 0, it is .61 with 1,000 samples,
+      .15 with 2,000, and .001 with 10,000, where 16 share all values.
+    - Stochastic, but independent of the codes' order and signs.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Tokui & Sato 2022 (there over whole data sets, an image among those of its density).
+    Reference: Tokui & Sato 2022 (there over whole data sets, an image among those that make its density).
     """
     d = codes.shape[1]
     model = posteriors(key, codes, variances, active, samples, noise)

@@ -64,23 +64,23 @@ def total_correlation(
     """Compute total correlation of a Gaussian with the codes' covariance, in nats, and its distance to independence.
 
     ``TC = −½ log det Corr`` over the codes that vary; the distance (Wasserstein) is ``W = 2 tr Cov − 2 tr (D^½ Cov
-    D^½)^½`` with ``D`` the diagonal of the covariance, and ``W / tr Cov``.
+    D^½)^½`` with ``D`` the covariance's diagonal, and ``W / tr Cov``.
 
     Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
 
     Options:
-      representation: ``"sampled"`` adds one draw of the posterior's noise to each mean.
+      representation: ``"sampled"`` adds the posterior's noise, drawn once, to each mean.
 
     Contract:
 
     - At least 0. Collapsed (constant) and inactive codes are dropped; fewer than two codes that vary give 0.
-    - The total correlation of a singular covariance (duplicate codes, or no more samples than codes) is infinite. Here
-      eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm
-      of a determinant that is float64 rounding error, which gives infinity or an arbitrary number.
-    - The distance is accurate to 1e-4 of itself (or 1e-12 of the largest variance, below which a code's part is left
+    - For a singular covariance (duplicate codes, or no more samples than codes) total correlation is infinite. Here
+      correlation eigenvalues below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm where
+      the determinant is float64 rounding error, which gives infinity or an arbitrary number.
+    - The distance is accurate to a relative 1e-4 (or 1e-12 of the largest variance, below which a code's part is left
       out). Where codes nearly copy others or outnumber the samples, it is accurate to 0.004 of the codes' variance.
-    - The total correlation is invariant under affine maps of a code. The distance grows with the codes' variances; as a
-      share of them it is invariant under a common scale.
+    - Total correlation is invariant under affine maps, code by code. The distance grows with the codes' variances;
+      relative to them it is invariant under a common scale.
     - Any non-finite code gives NaN.
     - Mean codes are far more dependent than sampled ones (Locatello et al. 2020, §5.2): state which you report.
 
@@ -106,7 +106,7 @@ def total_correlation(
 
 
 def _represented(key, codes: Codes, representation: str, variances) -> Codes:
-    """The mean codes, or one draw of each posterior."""
+    """The mean codes, or one draw from each posterior."""
     if representation == "mean":
         return codes
     if variances is None:
@@ -147,10 +147,10 @@ class _Gaussian(NamedTuple):
 
 
 def _by_products_of_samples(codes: _Gaussian, share: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Total correlation, and distance in units of the largest variance, of more codes than samples.
+    """Total correlation, and distance in units of the largest variance, for more codes than samples.
 
     ``XᵀX`` and ``XXᵀ`` have the same eigenvalues but for zeros; those of the smaller one, ``[n, n]``, are computed. The
-    zeros of the correlation count as the smallest eigenvalue; those of ``D^½ Cov D^½`` add nothing to its root.
+    correlation's zeros count as the smallest eigenvalue; zeros in ``D^½ Cov D^½`` add nothing to its root.
     """
     unit = codes.rows * codes.scale[:, None]
     n, varied = unit.shape[1], (codes.scale > 0).sum(dtype=jnp.int32)
@@ -171,8 +171,8 @@ def _by_products_of_samples(codes: _Gaussian, share: Float[Array, " d"]) -> tupl
 def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:
     """``−½ log det Corr``, refined once if eigenvalues are small.
 
-    The eigenvalues of a float32 correlation matrix are accurate to 1e-6 of the largest. For small ones the codes are
-    therefore rotated and scaled by them, and the covariance of the result, close to the identity, gives the remainder.
+    A float32 correlation matrix has eigenvalues accurate to 1e-6 of the largest. For small ones the codes are therefore
+    rotated and scaled by them, and the resulting covariance, close to the identity, gives the remainder.
     """
     missing = jnp.diag(jnp.where(codes.scale > 0, 0.0, 1.0))  # a collapsed code is independent of the others
     eigenvalues, vectors = jnp.linalg.eigh(codes.correlation + missing)
@@ -192,11 +192,11 @@ def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:
 def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
     """``2 tr D − 2 tr S`` with ``S² = D Corr D``, ``D = deviation²``; ``correlation`` has 0 on its diagonal.
 
-    The difference of traces loses the variances of small codes beside those of large ones. With ``X = S − D`` it equals
-    ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``. The ``X`` of the
-    eigenvectors of ``S²`` does so for codes of similar variances, at least after one step of Newton's method, whose
-    linear system they solve as well. Where it misses, Newton's method starts from 0, and conjugate gradients, scaled by
-    the diagonal, solve its linear systems: each entry keeps its digits.
+    The difference of traces loses small codes' variances beside large ones'. With ``X = S − D`` it equals ``Σ_ij X_ij²
+    / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``. The ``X`` from the eigenvectors of
+    ``S²`` does so for codes with similar variances, at least after one Newton step, whose linear system they solve as
+    well. Where it misses, Newton's method starts from 0, and conjugate gradients, scaled by the diagonal, solve its
+    linear systems: each entry keeps its digits.
 
     Where the covariance is singular, Newton's method may miss the root. The difference of traces, whose float32
     eigenvalues are within 1e-7 of the largest and their roots within 1e-3, then is the result.
@@ -256,13 +256,13 @@ def code_information(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> CodeInformation:
-    """Compute the mean mutual information of two different codes, each cut into equal-width bins, in nats.
+    """Compute the mean mutual information between two different codes, each cut into equal-width bins, in nats.
 
     Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
 
     Options:
-      bins: number of bins per code.
-      representation: ``"sampled"`` adds one draw of the posterior's noise to each mean.
+      bins: bins per code.
+      representation: ``"sampled"`` adds the posterior's noise, drawn once, to each mean.
 
     Contract:
 
@@ -270,7 +270,7 @@ def code_information(
     - A constant code shares nothing and counts as a code; inactive codes do not count. Any non-finite code gives NaN.
 
     Reference: Locatello et al. 2020, App. G ("average mutual information"). The text describes factors and codes; the
-    captions and the released code take pairs of codes, as here.
+    captions and the released code pair codes, as here.
     """
     d, finite = codes.shape[1], finite_codes(codes).all()
     number = equal_width_bins(_represented(key, codes, representation, variances), bins)
@@ -283,7 +283,7 @@ def code_information(
 
 
 def _information_of_pairs(number: Int[Array, "n d"], bins: int) -> Float[Array, "d d"]:
-    """Mutual information of each two columns of bin numbers, by blocks of columns; of two blocks, in one order only."""
+    """Mutual information between each two columns with bin numbers, block by block; two blocks in one order only."""
     n, d = number.shape
     blocks = -(-d // max(1, BLOCK_BINS // bins))
     width = -(-d // blocks)

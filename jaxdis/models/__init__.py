@@ -5,6 +5,7 @@ from jaxdis.models._config import Config
 from jaxdis.models._evidence import Encoder, Evidence
 from jaxdis.models._members import Members, members
 from jaxdis.models._slot_parts import slot_parts
+from jaxdis.models._traversal import traversals
 from jaxdis.models._variant import About, Variant
 from jaxdis.models._zoo import Zoo, concatenate, load
 from jaxdis.models.methods._discriminator import DiscriminatorTraining
@@ -72,6 +73,7 @@ __all__ = [
     "Stacks",
     "Terms",
     "train",
+    "traversals",
     "Vae",
     "Variant",
     "WeakDe",

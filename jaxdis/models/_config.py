@@ -15,10 +15,10 @@ class Config:
     """One training program. Hashable: it is the identity of a study's cells.
 
     Attributes:
-      data: name of a data set in ``jaxdis.data``; only a label if data are passed to ``train``.
-      source: the file of a data set that is read from one; its content identifies it, not its path.
-      method: what is trained, such as :class:`~jaxdis.models.Vae`, or any other value of a class in ``METHODS``.
-      steps: updates of each member; None: the method's own number.
+      data: a data set's name in ``jaxdis.data``; only a label if data are passed to ``train``.
+      source: the file, for a data set that is read from one; its content identifies it, not its path.
+      method: what is trained, such as :class:`~jaxdis.models.Vae`, or any other instance of a class in ``METHODS``.
+      steps: updates per member; None: as many as the method says.
     """
 
     data: str = "dsprites"
@@ -53,22 +53,22 @@ def describe(value) -> Any:
 
 
 def types_of_configs() -> dict[str, type]:
-    """What descriptions may name: the methods of ``METHODS`` and the parts that each of them brings."""
+    """What descriptions may name: the methods in ``METHODS`` and the parts that each brings."""
     parts = dict.fromkeys(part for method in METHODS.values() for part in method.types)  # in a fixed order
     return {kind.__name__: kind for kind in (Config, DataSource, *METHODS.values(), *parts)}
 
 
 class UnknownType(ValueError):
-    """A type that is not of this package, such as a user's own network or method."""
+    """A type from outside this package, such as a user's own network or method."""
 
 
 def restored(description) -> Any:
-    """The inverse of :func:`describe`, for the types of this package and the methods of ``METHODS``.
+    """The inverse of :func:`describe`, for this package's types and the methods in ``METHODS``.
 
     Raises:
       UnknownType: for any other type.
       ValueError: for a value that the type does not allow, or one that descriptions leave out, such as a path: what
-        comes out of a file may not choose what is opened.
+        comes from a file may not choose what is opened.
     """
     if isinstance(description, list):
         return tuple(restored(entry) for entry in description)

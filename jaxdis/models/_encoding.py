@@ -1,4 +1,4 @@
-"""Encoding and decoding with every member of a zoo: members over devices, images in chunks of one size."""
+"""Encoding and decoding with every member in a zoo: members over devices, images in equal chunks."""
 
 import dataclasses
 import functools
@@ -43,23 +43,23 @@ def encode(
     what: str = "represent",
     progress: Progress = False,
 ) -> Any:
-    """The representation of images under every member: what the method, or the summary, returns.
+    """How every member represents images: what the method, or the summary, returns.
 
     Args:
-      method: that of the zoo, resolved.
+      method: the zoo's, resolved.
       params: parameters with leaves ``[m, …]``.
       images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
       render: pure function ``factors → images`` or ``factors, key → images``. Images are then rendered inside the
         program and never held in memory together.
-      key: key of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key
-        and on the image's place alone, not on the batch size.
-      batch_size: images at a time, rounded up to a multiple of the number of devices; None: 256, or fewer where these
-        would take more than about 1 GB under one member.
+      key: key for the noise that a renderer draws; None: ``jax.random.key(0)``. An image's noise depends on the key and
+        on the image's place alone, not on the batch size.
+      batch_size: images at a time, rounded up so that devices share them evenly; None: 256, or fewer where these would
+        take more than about 1 GB under one member.
       devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
-      summary: pure function of the representation of images under one member, applied inside the program, so that
-        masks of many images need not be held; defined at module level, since it is compiled in.
-      what: name of the method's function of parameters and images that is applied.
-      progress: True draws a bar; a function is called with the number of encoded images and of all images.
+      summary: pure function of how one member represents images, applied inside the program, so that masks for many
+        images need not be held; defined at module level, since it is compiled in.
+      what: which of the method's functions of parameters and images is applied.
+      progress: True draws a bar; a function is called with how many images are encoded and how many there are.
 
     Raises:
       ValueError: for arrays that are not images, and for images of another shape than the method's.
@@ -116,7 +116,7 @@ def decode(
 
 
 def images_at_once(function: Callable, params, shape: tuple[int, ...]) -> int:
-    """How many images, or codes of images, of this shape a function of a member and of these takes at a time."""
+    """How many images in this shape, or their codes, a function takes at a time beside a member."""
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
     bytes_of_one = live_bytes(function, one, jax.ShapeDtypeStruct((1, *shape), np.float32))
     fitting = max(1, _BYTES // max(bytes_of_one, 1))
@@ -129,7 +129,7 @@ def decodes(method: Method) -> bool:
 
 
 def code_shape(method: Method, params) -> tuple[int, ...]:
-    """``(d,)``, or ``(s, d)`` of slots; params have leaves ``[m, …]``."""
+    """``(d,)``, or ``(s, d)`` with slots; params have leaves ``[m, …]``."""
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
     image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
     return jax.eval_shape(method.represent, one, image)[0].shape[1:]
@@ -147,7 +147,7 @@ def _encode(
     rows,
     start,
 ):
-    """Representations of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
+    """Representations for images, or for what a renderer draws from factors; ``start`` is the first row's place."""
 
     def drawn(rows, shared):
         (factors, places), (renderer, key) = rows, shared

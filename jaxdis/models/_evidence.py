@@ -30,7 +30,7 @@ class Evidence(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """``images [n, h, w, c] → codes [m, n, d]`` (posterior means) of a zoo, as a value that ``jit`` accepts."""
+    """``images [n, h, w, c] → codes [m, n, d]`` (posterior means) by a zoo, as a value that ``jit`` accepts."""
 
     params: Any
     method: Method = dataclasses.field(metadata={"static": True})
@@ -47,17 +47,17 @@ class Encoder:
 
 @checked
 def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) -> Evidence:
-    """Reconstruction error, KL divergence and ELBO of images under every member, from one sampled code per image.
+    """Reconstruction error, KL divergence and ELBO for images under every member, from one sampled code per image.
 
     Args:
       zoo: ``m`` variational autoencoders.
       images: ``[n, h, w, c]``.
-      key: the noise of image i is drawn with ``fold_in(key, i)``, for every member the same, and depends neither on the
+      key: image i's noise is drawn with ``fold_in(key, i)``, for every member the same, and depends neither on the
         batch size nor on the other members.
       batch_size: images at a time.
 
     Raises:
-      ValueError: for arrays that are not images or do not have the zoo's image shape, or a zoo of another method.
+      ValueError: for arrays that are not images or do not have the zoo's image shape, or a zoo with another method.
     """
     method = zoo.config.method
     if not isinstance(method, Vae):
@@ -78,7 +78,7 @@ def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) ->
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _evidence(vae: Vae, layout: Layout, members, part) -> Array:
-    """Weighted sums over images of reconstruction error and KL divergence, ``[m, 2]``."""
+    """Reconstruction error and KL divergence, summed over images with weights, ``[m, 2]``."""
     rows, weights, key, start = part
     numbers = start + jnp.arange(rows.shape[0], dtype=jnp.int32)
     likelihood = functools.partial(negative_log_likelihood, reconstruction=vae.reconstruction)

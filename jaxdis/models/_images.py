@@ -22,13 +22,13 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 class Images:
     """A renderer and how it is called: ``images(factors [n, k], key) → [n, h, w, c]``.
 
-    The value is a pytree, so that it can be passed to jitted functions. A renderer that is a pytree of arrays becomes
+    The value is a pytree, so that it can be passed to jitted functions. A renderer that is a pytree with arrays becomes
     an argument, and its tables are not compiled into programs; any other renderer is static.
 
     Attributes:
-      arrays: the renderer itself if it is a pytree of arrays, else ``()``.
-      render: the renderer if it is not a pytree of arrays, else None.
-      takes_key: whether the renderer has a second positional parameter, the key of its noise.
+      arrays: the renderer itself if it is a pytree with arrays, else ``()``.
+      render: the renderer if it is no pytree with arrays, else None.
+      takes_key: whether the renderer has a second positional parameter, the key for its noise.
       draws_noise: whether its images depend on that key.
     """
 
@@ -55,18 +55,18 @@ class Images:
         return self.arrays if self.render is None else self.render
 
     def __call__(self, factors: Array, key: Array) -> Array:
-        """Images of factors, with all noise from one key."""
+        """Images for factors, with all noise from one key."""
         return self.renderer(factors, key) if self.takes_key else self.renderer(factors)
 
     def apart(self, factors: Array, keys: Array) -> Array:
-        """Images of factors, each with noise from its own key, so that no image depends on another."""
+        """Images for factors, each with noise from its own key, so that no image depends on another."""
         if not self.draws_noise:
             return self(factors, keys[0])
         return jax.vmap(lambda row, key: self(row[None], key)[0])(factors, keys)
 
 
 def noise_key(key: Array) -> Array:
-    """A key for the noise of images, distinct from every split of the given key."""
+    """A key for images' noise, distinct from every split of the given key."""
     return jax.random.fold_in(key, _NOISE)
 
 
@@ -83,7 +83,7 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
     """Images on the host as ``[n, h, w, c]``, uint8 or float32.
 
     Raises:
-      ValueError: for a shape, dtype or range of values that images cannot have, or another image shape than needed.
+      ValueError: for a shape, dtype or range that images cannot have, or another image shape than needed.
     """
     array = as_numpy(images, name)
     array = array[..., None] if array.ndim == 3 else array
@@ -102,7 +102,7 @@ def check_unit_values(images, name: str) -> None:
     """Check the values of real images; uint8 ones have no others.
 
     Raises:
-      ValueError: for values outside of [0, 1], or NaN.
+      ValueError: for values outside [0, 1], or NaN.
     """
     low, high = float(images.min()), float(images.max())
     # NaN compares false and is therefore caught here too.

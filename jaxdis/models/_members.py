@@ -40,22 +40,22 @@ class Members(NamedTuple):
 
 
 def in_brief(labels: Sequence[dict]) -> str:
-    """The first and the last label of members, for a representation that fits a line or two."""
+    """The members' first and last label, for a representation that fits a line or two."""
     return " … ".join(str(label) for label in (labels if len(labels) < 3 else (labels[0], labels[-1])))
 
 
 def members(
     sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1, method: Method | type[Method] | None = None
 ) -> Members:
-    """Combine variants, settings and seeds into the members of a zoo.
+    """Combine variants, settings and seeds into a zoo's members.
 
     Args:
-      sweep: variant → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},
-        "dip_i": {}}``, whose variants are objectives. Every combination is a setting. Objectives must share one loss to
-        be trained together. The variant of a method that has only one bears the method's name, such as ``{"pca": {}}``.
-      seeds: number of seeds (0, 1, …), or the seeds themselves. The key of a seed is ``jax.random.key(seed)`` under
-        every setting, as in Locatello et al. (2020).
-      method: the method whose variants are swept; None: any of ``METHODS``.
+      sweep: variant → settings, each a number or several, such as ``{"beta": {"beta": [1, 4, 16]}, "dip_i": {}}``,
+        whose variants are objectives. Every combination is a setting. Objectives must share one loss to be trained
+        together. If a method has only one variant, it bears the method's name, such as ``{"pca": {}}``.
+      seeds: how many seeds (0, 1, …), or the seeds themselves. A seed's key is ``jax.random.key(seed)`` under every
+        setting, as in Locatello et al. (2020).
+      method: the method whose variants are swept; None: any in ``METHODS``.
 
     Returns:
       Members ordered by variant, then setting, then seed.
@@ -79,7 +79,7 @@ def members(
 def checked_sweep(
     sweep: Mapping[str, Mapping], seeds: int | Sequence[int], method: Method | type[Method] | None
 ) -> tuple[tuple[int, ...], list[tuple[str, dict[str, float]]]]:
-    """The seeds, and every variant with every combination of its settings.
+    """The seeds, and every variant with every combination of settings.
 
     Raises:
       ValueError: as :func:`members`.
@@ -99,7 +99,7 @@ def checked_sweep(
 
 
 def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:
-    """The variants that members of a method may have, by name; those of a class or, for None, of all ``METHODS``."""
+    """The variants that a method's members may have, by name; a class's or, for None, those in all ``METHODS``."""
     if isinstance(method, Method):
         return dict(method.own_variants)
     methods = METHODS.values() if method is None else (method,)
@@ -107,7 +107,7 @@ def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:
 
 
 def checked_members(method: Method, keys, hyperparameters, labels):
-    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, all of them checked.
+    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, all checked.
 
     Raises:
       ValueError: naming the argument, what it needs and what it got.
@@ -141,7 +141,7 @@ def checked_members(method: Method, keys, hyperparameters, labels):
 
 
 def _check_rates(method: Method, columns: Mapping[str, np.ndarray]) -> None:
-    """Refuse learning rates that an optimizer with a rate of its own would not read."""
+    """Refuse learning rates that an optimizer with its own rate would not read."""
     for name, optimizer in method.rates.items():
         if name not in columns or not optimizer.has_own_rate:
             continue
@@ -162,7 +162,7 @@ def _seeds(seeds) -> tuple[int, ...]:
 
 
 def _setting_values(name: str, values, signed: bool) -> tuple[float, ...]:
-    """The values of one setting: a finite number, of at least 0 unless it is ``signed``, or several."""
+    """One setting's values: a finite number, at least 0 unless it is ``signed``, or several."""
     values = as_numpy(values, name)
     if (
         values.dtype.kind not in "fiu"

@@ -1,4 +1,4 @@
-"""Traversals of codes and sheets of reconstructions, as arrays."""
+"""Code traversals and reconstructions, as arrays."""
 
 import numpy as np
 
@@ -11,21 +11,23 @@ from jaxdis.models._zoo import Zoo
 def traversals(
     zoo: Zoo, images, *, values=None, num_values: int = 9, reach: float = 2.0, relative: bool = False
 ) -> np.ndarray:
-    """Decoded images where one code at a time takes given values and the others stay at the posterior mean.
+    """Decode images whose codes move one at a time; the others stay at the posterior mean.
 
     Args:
       zoo: ``m`` members.
       images: ``[n, h, w, c]``, whose posterior means are traversed.
-      values: ``[t]`` values of the code; None: ``num_values`` values, evenly spaced from −reach to reach.
+      values: ``[t]``, what the code takes; None: ``num_values`` values, evenly spaced from −reach to reach.
       num_values, reach: number and range of the default values.
-      relative: whether values are in standard deviations of the code over ``images``, from its mean over them. This is
-        useful for codes that are far from the prior, and needs several images.
+      relative: whether values count in the code's standard deviations over ``images``, from its mean over them. This
+        is useful for codes that are far from the prior, and needs several images.
 
     Returns:
       ``[m, n, d, t, h, w, c]`` float32 in [0, 1].
 
     Raises:
       ValueError: for images that do not suit the zoo, or relative values from a single image.
+
+    Example: ``jaxdis.plots.image_grid(jaxdis.models.traversals(zoo, images[:1])[0, 0])``, one row per code.
     """
     rows = checked_images(images, "images", zoo.config.method.image_shape)
     if relative and len(rows) < 2:

@@ -1,4 +1,4 @@
-"""What a zoo sweeps under one name, such as an objective of an autoencoder, and the description of a row of a table."""
+"""What a zoo sweeps under one name, such as an autoencoder's objective, and what describes a row in a table."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -7,13 +7,13 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """The description of a row.
+    """What describes a row.
 
     Attributes:
       title: the name in full.
       summary: one sentence.
-      references: keys of :data:`jaxdis._core.references.REFERENCES`, the defining paper first.
-      settings: the meaning of each argument of ``settings`` of a variant.
+      references: keys in :data:`jaxdis._core.references.REFERENCES`, the defining paper first.
+      settings: what each argument to a variant's ``settings`` means.
     """
 
     title: str
@@ -24,14 +24,14 @@ class About:
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """What the members of one variant have in common.
+    """What one variant's members have in common.
 
     Attributes:
-      settings: keyword arguments named as in the paper, with its defaults → the hyperparameters, a NamedTuple of
+      settings: keyword arguments named as in the paper, with its defaults → the hyperparameters, a NamedTuple with
         numbers.
-      swept: the argument of ``settings`` that studies sweep; None if there is none.
-      about: description for readers, which is not part of what is computed.
-      signed: the arguments of ``settings`` that may be negative.
+      swept: the argument to ``settings`` that studies sweep; None if there is none.
+      about: description for readers, which does not change what is computed.
+      signed: the arguments to ``settings`` that may be negative.
     """
 
     settings: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""A trained zoo: the parameters of all members, how they were trained, and what can be done with them."""
+"""A trained zoo: all members' parameters, how they were trained, and what can be done with them."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -31,8 +31,8 @@ class Zoo:
     Attributes:
       config: what the members share.
       params: parameters with which the method represents images: a pytree with leaves ``[m, …]`` on the host.
-      hyperparameters: NamedTuple of ``[m]``.
-      losses: the method's NamedTuple of ``[m, blocks]``, means over ``log_every`` updates.
+      hyperparameters: NamedTuple with ``[m]`` each.
+      losses: the method's NamedTuple with ``[m, blocks]`` each, means over ``log_every`` updates.
       stopped: ``[m]`` int32: the update that was not finite, or −1 for members that finished.
       labels: one dict per member, with its model, settings and seed.
       log_every: updates per block.
@@ -64,7 +64,7 @@ class Zoo:
         return html_table(title, [*names, *losses], rows)
 
     def __getitem__(self, which) -> "Zoo":
-        """The members at an index (a zoo of one), a slice, a sequence of indices or a mask ``[m]``."""
+        """The members at an index (a zoo with one), a slice, several indices or a mask ``[m]``."""
         rows = np.arange(len(self))[which]
         rows = np.atleast_1d(rows)
         if not rows.size:
@@ -109,12 +109,12 @@ class Zoo:
         summary=None,
         progress: Progress = False,
     ) -> Posterior | Slots:
-        """The representation of images ``[n, h, w, c]`` (or of factors, with a ``render``) under every member.
+        """How every member represents images ``[n, h, w, c]`` (or factors, with a ``render``).
 
-        Members are spread over ``devices`` (None: all of the default backend). A renderer that draws noise takes it
+        Members are spread over ``devices`` (None: all on the default backend). A renderer that draws noise takes it
         from ``key`` (None: ``jax.random.key(0)``). ``summary`` is applied inside the program, as in
-        :func:`jaxdis.models._encoding.encode`. ``progress``: True draws a bar; a function is called with the number of
-        encoded images and of all images.
+        :func:`jaxdis.models._encoding.encode`. ``progress``: True draws a bar; a function is called with how many
+        images are encoded and how many there are.
 
         Returns:
           :class:`~jaxdis.models.Posterior` means and variances ``[m, n, d]``, or :class:`~jaxdis.models.Slots`.
@@ -123,11 +123,11 @@ class Zoo:
         return encode(self.config.method, self.params, images, render=render, key=key, **how)
 
     def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
-        """Expected images ``[m, n, h, w, c]`` in [0, 1] of codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
+        """Expected images ``[m, n, h, w, c]`` in [0, 1] for codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
         return decode(self.config.method, self.params, codes, batch_size=batch_size, devices=devices)
 
     def reconstruct(self, images, *, batch_size: int | None = None, devices=None) -> np.ndarray:
-        """Expected images ``[m, n, h, w, c]`` of the codes (posterior means) of images ``[n, h, w, c]``."""
+        """Expected images ``[m, n, h, w, c]``, decoded from the posterior means for images ``[n, h, w, c]``."""
         how = {"batch_size": batch_size, "devices": devices}
         return self.decode(self.encode(images, **how)[0], **how)
 
@@ -145,8 +145,8 @@ class Zoo:
         """Draw a loss by update, a line per setting, the mean over its seeds; return the figure.
 
         Args:
-          loss: a field of ``losses``; the first when None.
-          ax: axes of matplotlib to draw on; a new figure when None.
+          loss: a field in ``losses``; the first when None.
+          ax: matplotlib axes to draw on; a new figure when None.
 
         Raises:
           ValueError: for another loss.
@@ -166,11 +166,11 @@ class Zoo:
         write_arrays(path, *self._contents())
 
     def packed(self) -> dict[str, np.ndarray]:
-        """The arrays of such a file, for writing them elsewhere."""
+        """The arrays in such a file, for writing them elsewhere."""
         return files.packed(*self._contents())
 
     def _contents(self) -> tuple[dict, dict[str, np.ndarray]]:
-        """The header and the arrays of a file."""
+        """A file's header and arrays."""
         header = {
             "format": _FORMAT,
             "config": describe(self.config),
@@ -190,7 +190,7 @@ def load(path: str | Path, method: Method | None = None) -> Zoo:
     """Read a zoo that :meth:`Zoo.save` wrote.
 
     Args:
-      path: path of the npz file.
+      path: path to the npz file.
       method: the method if it is the user's own or has the user's own network, since functions cannot be stored.
 
     Raises:
@@ -211,7 +211,7 @@ def load(path: str | Path, method: Method | None = None) -> Zoo:
 
 
 def _unpacked(header: dict, arrays: dict[str, np.ndarray], method: Method | None, path: str) -> Zoo:
-    """The zoo of a file's contents."""
+    """The zoo in a file's contents."""
     config = _config(header["config"], method)
     method, m = config.method, len(header["labels"])
     begin = jax.vmap(lambda key: method.params(method.begin(key)))
@@ -236,7 +236,7 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
     """Join several zoos into one; only variants may differ, and the first config is kept.
 
     Raises:
-      ValueError: if the zoos differ in data, method, number of updates or ``log_every``.
+      ValueError: if the zoos differ in data, method, updates or ``log_every``.
     """
     zoos = list(zoos)
     if not zoos or not all(isinstance(zoo, Zoo) for zoo in zoos):
@@ -266,7 +266,7 @@ def _shared(zoo: Zoo, first: Zoo) -> dict:
 
 
 def _config(description: dict, method: Method | None) -> Config:
-    """The config of a description; a given method stands in for one that cannot be restored."""
+    """The config from a description; a given method stands in for one that cannot be restored."""
     if method is None:
         try:
             return restored(description)

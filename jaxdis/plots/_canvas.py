@@ -30,7 +30,7 @@ rectangle = mpl.patches.Rectangle
 
 
 class Picture(Figure):
-    """A figure of matplotlib that notebooks show without pyplot, in the style of the library."""
+    """A matplotlib figure that notebooks show without pyplot, in the library's style."""
 
     def draw(self, renderer):
         with mpl.rc_context(STYLE), warnings.catch_warnings():
@@ -58,7 +58,7 @@ def figure_of(width, height) -> Figure:
 
 
 def axes_in(ax, width: float, height: float):
-    """The user's axes, or those of a new figure.
+    """The user's axes, or a new figure's.
 
     Raises:
       ValueError: for anything else.
@@ -71,7 +71,7 @@ def axes_in(ax, width: float, height: float):
 
 
 def numbers(name: str, values, *axes: str, **sizes: int) -> np.ndarray:
-    """An array of numbers with the named axes, of the given sizes.
+    """An array of numbers with the named axes, which have the given sizes.
 
     Raises:
       ValueError: naming the argument and the axes.
@@ -89,7 +89,7 @@ def labels(name: str, values, count: int) -> list[str]:
     """Text for each of ``count`` entries.
 
     Raises:
-      ValueError: for another number of entries, or none.
+      ValueError: for more or fewer entries, or none.
     """
     entries = listed(values)
     if entries is None or len(entries) != count:
@@ -98,7 +98,7 @@ def labels(name: str, values, count: int) -> list[str]:
 
 
 def columns_of(table, names: Sequence[str], *others: str) -> dict[str, np.ndarray]:
-    """Columns of a mapping or a data frame, of one length.
+    """Columns from a mapping or a data frame, equally long.
 
     Raises:
       ValueError: naming one that is missing or too long.

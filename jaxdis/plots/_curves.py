@@ -21,7 +21,7 @@ from jaxdis.plots._canvas import (
 
 
 def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=None) -> Figure:
-    """Draw a line per setting, the mean over its members ``[entries]``, in a band of one standard deviation.
+    """Draw a line per setting, the mean over its members ``[entries]``, in a band one standard deviation wide.
 
     Settings that do not fit into the legend are not named.
     """
@@ -41,7 +41,7 @@ def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=
 
 
 def curves(x: Numbers, columns: Mapping[str, Numbers], x_name: str, y_name: str = "score", *, ax=None) -> Figure:
-    """Draw each column ``[points, seeds]`` as its mean against ``x [points]`` in a band of one standard deviation."""
+    """Draw each column ``[points, seeds]`` as its mean against ``x [points]`` in a band one standard deviation wide."""
     stacks = -(-len(columns) // LEGEND_LINES)
     axes = axes_in(ax, 4.7 + 2.5 * stacks, 4.2)
     _curves(axes, x, columns)
@@ -51,7 +51,8 @@ def curves(x: Numbers, columns: Mapping[str, Numbers], x_name: str, y_name: str 
 
 
 def member_lines(values: Numbers, settings: Sequence[str], y_name: str = "score", *, ax=None) -> Figure:
-    """Draw a line per member over settings, of ``values [settings, members]``: lines that cross change the ranking."""
+    """Draw a line per member over settings, from ``values [settings, members]``: lines that cross change the
+    ranking."""
     values = numbers("values", values, "settings", "members")
     settings = labels("settings", settings, len(values))
     axes = axes_in(ax, 2 + 0.8 * len(settings), 2.8 + inches(settings))
@@ -62,7 +63,7 @@ def member_lines(values: Numbers, settings: Sequence[str], y_name: str = "score"
 
 
 def resources(sizes: Sequence[int], differences: Mapping[str, Numbers], seconds: Mapping[str, Numbers]) -> Figure:
-    """Draw against sample sizes how scores differ from those of all samples, and seconds per representation.
+    """Draw against sample sizes how scores differ from those on all samples, and seconds per representation.
 
     ``differences[column] [sizes − 1, seeds]``; ``seconds[metric] [sizes]``.
     """

@@ -1,4 +1,4 @@
-"""Relations of codes and factors: Hinton diagrams, heat maps, independent groups and dendrograms."""
+"""Relations between codes and factors: Hinton diagrams, heat maps, independent groups and dendrograms."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ MOST_CLASSES = 8
 
 
 def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
-    """Draw one square per code (row) and factor (column) of ``strength [d, k]``, with an area proportional to it."""
+    """Draw one square per code (row) and factor (column) in ``strength [d, k]``, with an area proportional to it."""
     strength = numbers("strength", strength, "codes", "factors")
     d, k = strength.shape
     names = labels("names", names, k)
@@ -53,10 +53,10 @@ def codes_and_factors(
     names: Sequence[str],
     classes: Sequence[Sequence | None] | None = None,
 ) -> Figure:
-    """Draw a Hinton diagram of the strength ``[d, k]`` and a panel per pair of codes ``[n, d]`` and factors ``[n, k]``.
+    """Draw a Hinton diagram of the strength ``[d, k]`` and a panel for each code ``[n, d]`` and factor ``[n, k]``.
 
-    At most ``MOST_POINTS`` samples are drawn. ``classes`` are those of :class:`jaxdis.Factors`: texts name the
-    values of their factor, up to ``MOST_CLASSES``.
+    At most ``MOST_POINTS`` samples are drawn. ``classes`` are as in :class:`jaxdis.Factors`: texts name their factor's
+    values, up to ``MOST_CLASSES``.
     """
     strength = numbers("strength", strength, "codes", "factors")
     d, k = strength.shape
@@ -143,8 +143,8 @@ def group_panels(panels: Sequence[tuple[str, Numbers, Numbers, Numbers]], column
 def dendrogram(merges: Numbers, threshold: Numbers, names: Sequence[str], *, ax=None) -> Figure:
     """Draw which factors are joined by a shared code, and at which threshold.
 
-    ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, higher numbers earlier merges) at
-    ``threshold [k − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
+    ``merges [k − 1, 2]`` are cluster pairs (0 … k − 1 are the factors, higher numbers earlier merges) at ``threshold [k
+    − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
     """
     axes = axes_in(ax, 3.6 + inches(names), 0.9 + 0.32 * len(names))
     _dendrogram(axes, merges, threshold, names)

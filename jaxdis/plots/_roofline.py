@@ -17,14 +17,14 @@ def roofline(
     *,
     ax=None,
 ) -> Figure:
-    """Draw the speed of programs under the roof of a device: operations by the bytes that they move.
+    """Draw programs' speed under a device's roof: operations by the bytes that they move.
 
     Args:
-      names: of ``p`` programs.
-      flops: ``[p]``, operations of each.
+      names: what the ``p`` programs are called.
+      flops: ``[p]``, each one's operations.
       moved: ``[p]``, bytes that each moves.
       seconds: ``[p]``, how long each takes.
-      bytes_per_second: bandwidth of the device's memory.
+      bytes_per_second: how many bytes per second the device's memory moves.
       flops_per_second: its peak.
     """
     names = labels("names", names, len(seconds))

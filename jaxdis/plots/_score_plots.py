@@ -1,4 +1,4 @@
-"""Scores of members: against regularization strength, by model, against each other."""
+"""Members' scores: against regularization strength, by model, against each other."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,12 +31,12 @@ def score_points(
     *,
     ax=None,
 ) -> Figure:
-    """Draw a point per member over the name of each score, and its median as a line.
+    """Draw a point per member over each score's name, and its median as a line.
 
     Args:
-      columns: ``[m]`` by the names of scores.
-      groups: ``m`` names, each with a color and a mark of its own.
-      bounds: intervals ``[m, 2]`` around some of the scores, drawn as lines.
+      columns: ``[m]`` by score name.
+      groups: ``m`` names, each with its own color and mark.
+      bounds: intervals ``[m, 2]`` around some scores, drawn as lines.
     """
     columns = {name: numbers(f"columns[{name!r}]", values, "members") for name, values in columns.items()}
     count = max(map(len, columns.values()))
@@ -63,7 +63,7 @@ def score_points(
 
 
 def top_codes(rows: Sequence[Mapping], *, ax=None) -> Figure:
-    """Draw the rows of :meth:`jaxdis.Scores.top` as bars, the best code on top, with intervals if there are any.
+    """Draw rows from :meth:`jaxdis.Scores.top` as bars, the best code on top, with intervals if there are any.
 
     Raises:
       ValueError: for no rows.
@@ -83,7 +83,7 @@ def top_codes(rows: Sequence[Mapping], *, ax=None) -> Figure:
 
 
 def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None = None, *, ax=None) -> Figure:
-    """Draw rank correlations of metrics (with ``others``) as numbers on a color scale, in hundredths.
+    """Draw metrics' rank correlations (with ``others``) as numbers on a color scale, in hundredths.
 
     Above 20 metrics, only colors are drawn.
     """
@@ -103,9 +103,9 @@ def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None
 def scores_by_regularization(
     table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], columns: int = 4, *, titles=None
 ) -> Figure:
-    """Draw every member's score against its rank of regularization, for each metric; lines join medians.
+    """Draw every member's score against its regularization rank, for each metric; lines join medians.
 
-    ``titles`` are those of the panels; the names when None.
+    ``titles`` head the panels; the names when None.
     """
     table = columns_of(table, names, "model")
     models = list(dict.fromkeys(table["model"]))
@@ -129,7 +129,7 @@ def scores_by_regularization(
 def violins_by_regularization(
     table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], *, titles: Sequence[str]
 ) -> Figure:
-    """Draw for each metric how its scores spread over the seeds of every model and regularization strength.
+    """Draw for each metric how its scores spread over seeds, for every model and regularization strength.
 
     Reference: Locatello et al. 2020, Figure 6.
     """
@@ -159,9 +159,9 @@ def violins_by_regularization(
 
 
 def violins(table: Mapping[str, Numbers], names: Sequence[str], columns: int = 4, *, titles=None) -> Figure:
-    """Draw for each metric the spread of its scores over the members of each model, with medians.
+    """Draw for each metric how its scores spread over each model's members, with medians.
 
-    ``titles`` are those of the panels; the names when None.
+    ``titles`` head the panels; the names when None.
     """
     table = columns_of(table, names, "model")
     models = list(dict.fromkeys(table["model"]))
@@ -197,7 +197,7 @@ def scatter_matrix(table: Mapping[str, Numbers], names: Sequence[str], others: S
 
 
 def point_clouds(panels: Sequence[tuple[str, str, Numbers, Numbers]]) -> Figure:
-    """Draw one panel of points for each (name of x, name of y, x ``[n]``, y ``[n]``)."""
+    """Draw one panel with points for each (name of x, name of y, x ``[n]``, y ``[n]``)."""
     panels = [(a, b, *(numbers("panels", each, "points") for each in (x, y))) for a, b, x, y in panels]
     figure, grid = grid_of(len(panels), len(panels), 1.9, 1.9)
     for axes, (x_name, y_name, x, y) in zip(grid, panels, strict=False):

@@ -1,4 +1,4 @@
-"""How strongly does each code encode each factor? One function per measure, and one table of all of them."""
+"""How strongly does each code encode each factor? One function per measure, and one table with them all."""
 
 from jaxdis._core.spec import Spec
 from jaxdis.relations._alignment import neighbor_alignment

@@ -1,4 +1,4 @@
-"""Alignment of neighbors: do samples that are next to each other along a code share their class?"""
+"""Whether neighbors align: do samples that are next to each other along a code share their class?"""
 
 import jax
 import jax.numpy as jnp
@@ -25,20 +25,20 @@ def neighbor_alignment(
 ) -> Relation:
     """Measure how much more often than by chance samples next to each other along a code share the factor's class.
 
-    With ``n_v`` samples of class ``v``, of which a share ``a_v = pairs / (n_v − 1)`` is followed by another one in the
-    order of code ``i``: ``strength[i, j] = mean_v max(0, (a_v − n_v / n) / (1 − n_v / n))``. Of a factor with two
-    values, such as a column of a one-hot matrix, the class 1 alone is read. ``ceiling`` is 1.
+    With ``n_v`` samples in class ``v``, a share ``a_v = pairs / (n_v − 1)`` of them followed by another one when sorted
+    by code ``i``: ``strength[i, j] = mean_v max(0, (a_v − n_v / n) / (1 − n_v / n))``. For a factor with two values,
+    such as a one-hot column, class 1 alone is read. ``ceiling`` is 1.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      bins: number of equal-width bins of a continuous factor.
+      bins: equal-width bins for a continuous factor.
 
     Contract:
 
-    - In [0, 1]; the row of a constant code is 0. Samples of equal codes count as if in random order, of which the
-      expected number of pairs is computed: deterministic.
-    - Invariant under increasing maps of a code, and under its sign. A class of one sample counts 0.
+    - In [0, 1]; a constant code's row is 0. Samples with equal codes count as if in random order, by the expected
+      number of pairs: deterministic.
+    - Invariant under increasing maps, code by code, and under sign. A class with one sample counts 0.
     - A code need not be monotone in the factor, and a class need not be in one piece; noise within a piece is ignored.
 
     Reference: Moinfar & Theis 2024 (SPN, the alignment of nearest neighbors).
@@ -71,5 +71,5 @@ def neighbor_alignment(
 
 
 def _presence(classes: Int[Array, " n"], size: int) -> Float[Array, "n c"]:
-    """A column for each class; of two classes, for the second."""
+    """A column for each class; with two classes, for the second."""
     return classes[:, None].astype(jnp.float32) if size == 2 else jax.nn.one_hot(classes, size)

@@ -41,25 +41,26 @@ def mutual_information_neighbors(
 ) -> Relation:
     """Estimate mutual information in nats between each code and each factor from distances to nearest neighbors.
 
-    Discrete factors use the estimator of Ross (2014), :func:`jaxdis._learners.neighbors_discrete.discrete_information`;
-    continuous ones that of Kraskov et al. (2004), :func:`jaxdis._learners.neighbors_continuous.continuous_information`.
-    Distances of a circular factor are the shorter way around, in turns of length 4. ``ceiling[j] = H(factor j)``.
+    Discrete factors use Ross's estimator (2014), :func:`jaxdis._learners.neighbors_discrete.discrete_information`;
+    continuous ones Kraskov et al.'s (2004), :func:`jaxdis._learners.neighbors_continuous.continuous_information`.
+    Around a circular factor, distances take the shorter way, in turns of length 4. ``ceiling[j] = H(factor j)``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
       neighbors: the neighbor whose distance is read, 3 by default.
-      bins: number of equal-width bins for the entropy of a continuous factor.
-      bounded: clip the information about a continuous factor at the ceiling, the entropy of its bins. That of a
-        noiseless code is infinite: without a bound its estimate, and every score of it, grows as ``log n``.
-      method: how neighbors are searched; the numbers are the same. Those of circular factors: by all pairs.
+      bins: equal-width bins for the entropy of a continuous factor.
+      bounded: clip the information about a continuous factor at the ceiling, its bins' entropy. A noiseless code has
+        infinite information: without a bound its estimate, and every score from it, grows as ``log n``.
+      method: how neighbors are searched; the numbers are the same. Circular factors: by all pairs.
 
     Contract:
 
-    - Strength is in [0, ceiling], by clipping; unless ``bounded``, it may exceed the ceiling of a continuous factor. A
-      code as informative about a continuous factor as its ``bins`` are scores as if it were perfect.
-    - The row of a constant code is 0. Ties and repeated values need no added noise.
-    - Invariant under affine maps of a code, and nearly so under increasing ones (neighborhoods change). Deterministic.
+    - Strength is in [0, ceiling], by clipping; unless ``bounded``, it may exceed a continuous factor's ceiling. A code
+      as informative about a continuous factor as its ``bins`` are scores as if it were perfect.
+    - A constant code's row is 0. Ties and repeated values need no added noise.
+    - Invariant under affine maps, code by code, and nearly so under increasing ones (neighborhoods change).
+      Deterministic.
     - For independent variables the estimate scatters around 0 by about ``0.8 / √n`` before it is clipped at 0.
 
     Reference: Julka et al. 2024 (three neighbors, 30 bins for entropies: MIG-KSG and modularity as they ran them); Hsu
@@ -90,7 +91,7 @@ def mutual_information_neural(
     bins: Bins = 30,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Bound mutual information in nats from below by a network that is trained for each pair of code and factor (MINE).
+    """Bound mutual information in nats from below by a network that is trained for each code and factor (MINE).
 
     See :func:`jaxdis._learners.neural_information.neural_information`; class numbers are taken as values, and
     ``ceiling[j] = H(factor j)``.
@@ -98,18 +99,18 @@ def mutual_information_neural(
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      judge: samples on which the bound is evaluated, ``"held_out"`` or those of training.
-      max_epochs: upper limit of epochs.
+      judge: samples on which the bound is evaluated, ``"held_out"`` or the training samples.
+      max_epochs: the most epochs.
       width: hidden units per layer.
-      bins: number of equal-width bins for the entropy of a continuous factor.
+      bins: equal-width bins for the entropy of a continuous factor.
 
     Contract:
 
-    - Strength is at least 0, and at most the ceiling for a discrete factor. The row of a constant code is 0.
+    - Strength is at least 0, and at most the ceiling for a discrete factor. A constant code's row is 0.
     - Near 0 for fewer than 768 samples, whatever the information, since training then stops after six steps (see
-      there). A bootstrap passes on halves of the samples, so it needs 1,536 of them.
-      :func:`mutual_information_neighbors` has no such limit.
-    - The order of class numbers matters: 40 classes that a code lists in order give 3.7 nats, relabeled at random 1.5.
+      there). A bootstrap passes on half the samples, so it needs 1,536. :func:`mutual_information_neighbors` has no
+      such limit.
+    - How classes are numbered matters: 40 classes that a code lists in order give 3.7 nats, relabeled at random 1.5.
     - Stochastic, with the same random numbers for every pair. Takes seconds per pair.
 
     Reference: Belghazi et al. 2018; Julka et al. 2024, §III-A.
@@ -142,36 +143,36 @@ def impact_intensity(
 ) -> Relation:
     """Compute one code's share of the information that all codes carry: ``I(c_i; z_j) / I(c_1 … c_d; z_j)``.
 
-    ``ceiling`` is 1; ``fit[j] = min(1, I(c; z_j) / H(z_j))`` is the explicitness of EDI. The entropy of a discrete
-    factor is exact; that of a continuous one depends on ``bins``, which makes its ``fit`` a convention.
+    ``ceiling`` is 1; ``fit[j] = min(1, I(c; z_j) / H(z_j))`` is EDI's explicitness. A discrete factor's entropy is
+    exact; a continuous one's depends on ``bins``, which makes its ``fit`` a convention.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      pairwise, joint: estimator of ``I(c_i; z_j)`` and of ``I(c; z_j)``, ``"neighbors"`` or ``"neural"``.
+      pairwise, joint: how ``I(c_i; z_j)`` and ``I(c; z_j)`` are estimated, ``"neighbors"`` or ``"neural"``.
       neighbors: for nearest neighbors, the neighbor whose distance is read.
-      judge, max_epochs, width: of networks, as in :func:`mutual_information_neural`.
-      bins: number of equal-width bins for the entropy of a continuous factor.
-      noise: a factor of which no estimate exceeds ``noise / √n`` nats is considered not encoded: its column is 0, and
-        EDI is NaN if all are. Estimates of zero information scatter that widely, and the ratio of two of them is
-        arbitrary: without this guard pure noise has scored 1.
-      capped: divide by the larger of the joint estimate and the best pairwise one, since no code carries more than all
-        codes. Otherwise divide by the joint estimate, as in the authors' code; two estimators that disagree then give
-        shares above 1.
+      judge, max_epochs, width: for networks, as in :func:`mutual_information_neural`.
+      bins: equal-width bins for the entropy of a continuous factor.
+      noise: a factor for which no estimate exceeds ``noise / √n`` nats is considered not encoded: its column is 0, and
+        EDI is NaN if all are. Where there is no information, estimates scatter that widely, and the ratio between two
+        is arbitrary: without this guard pure noise has scored 1.
+      capped: divide by the joint estimate or the best pairwise one, whichever is larger, since no code carries more
+        than all codes. Otherwise divide by the joint estimate, as in the authors' code; two estimators that disagree
+        then give shares above 1.
 
     Contract:
 
-    - Strength is in [0, 1] if ``capped``. The row of a constant code is 0. Stochastic only if a network is used.
+    - Strength is in [0, 1] if ``capped``. A constant code's row is 0. Stochastic only if a network is used.
     - Explicitness (``fit``) needs ``joint="neural"`` from five codes on. Nearest neighbors in many dimensions miss
-      information: for five perfect codes they find half of it (0.51 instead of 1), and 0.30 with five noise codes
-      added. Capping hides this, because explicitness is then that of the best single code. Networks in turn miss
-      relations that are not monotone, and everything with fewer than 768 samples: on five codes ``sin(z W + b)`` of
-      three factors explicitness is 0.74 (3,000 samples), and 0.99 by nearest neighbors.
+      information: for five perfect codes they find half (0.51 instead of 1), and 0.30 with five noise codes added.
+      Capping hides this, because explicitness is then the best single code's. Networks in turn miss relations that are
+      not monotone, and everything with fewer than 768 samples: on five codes ``sin(z W + b)`` with three factors
+      explicitness is 0.74 (3,000 samples), and 0.99 by nearest neighbors.
     - Joint neighbors compare all samples, ``n² d`` operations, except samples that equal others.
 
-    Reference: Julka et al. 2024, §III-A. The paper uses networks throughout. The released code uses neighbors for
-    pairs and for the joint part of fewer than four codes, networks above, and a network for the entropy of every
-    factor. A perfect code of a continuous factor is thus 0.75 explicit there.
+    Reference: Julka et al. 2024, §III-A. The paper uses networks throughout. The released code uses neighbors for pairs
+    and for the joint part with fewer than four codes, networks above, and a network for every factor's entropy. A
+    perfect code for a continuous factor is thus 0.75 explicit there.
     """
     finite = finite_codes(codes)
     usable = finite if active is None else finite & active
@@ -204,19 +205,19 @@ def impact_intensity(
 
 
 def factor_entropies(factors: Factors, bins: int) -> Float[Array, " k"]:
-    """Entropy of each factor in nats, that of a continuous one in ``bins`` equal-width bins."""
+    """Each factor's entropy in nats, a continuous one's in ``bins`` equal-width bins."""
     classes, sizes = factor_classes(factors, bins)
     return entr(class_counts(classes, sizes).astype(jnp.float32) / classes.shape[0]).sum(axis=1)
 
 
 def _discrete_ceiling(factors: Factors, ceiling):
-    """The ceiling of discrete factors; none for continuous ones."""
+    """The ceiling for discrete factors; none for continuous ones."""
     continuous = np.array([size is None for size in factors.sizes])
     return jnp.where(continuous, jnp.inf, ceiling)
 
 
 def _by_kind(factors: Factors, discrete: Callable, continuous: Callable, circular: Callable) -> Float[Array, "... k"]:
-    """``discrete(classes, sizes)``, ``continuous(values)`` and ``circular(values, periods)`` of the factors of each
+    """``discrete(classes, sizes)``, ``continuous(values)`` and ``circular(values, periods)`` for the factors of each
     kind, in the factors' order."""
     kinds = np.array(factors.kinds)
     columns = {kind: np.flatnonzero(kinds == kind) for kind in ("classes", "continuous", "circular")}

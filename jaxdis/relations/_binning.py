@@ -1,4 +1,4 @@
-"""Samples into bins, between dividers of equal width or equal count."""
+"""Samples into bins, between dividers at equal width or equal count."""
 
 from typing import Literal
 
@@ -21,8 +21,8 @@ ON_AN_EDGE = np.float32(1e-3)
 def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> Int[Array, "n d"]:
     """Bin numbers 0 … bins − 1 between each column's minimum and maximum; the maximum belongs to the last bin.
 
-    The edges are those of ``numpy.histogram`` on the same float32 values. A column whose range is at most rounding
-    error is a single bin. Samples of weight 0 do not count for the range. The bin of a non-finite value is arbitrary.
+    The edges are as by ``numpy.histogram`` on the same float32 values. A column whose range is at most rounding error
+    is a single bin. Samples with weight 0 do not count for the range. A non-finite value's bin is arbitrary.
     """
     low, high = _range(codes, weights)
     flat = (high - low) <= rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high)))
@@ -58,7 +58,7 @@ def equal_count_bins(
         place ``floor(m n / bins)``, and belongs to the bin above.
 
     Returns:
-      ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so bins of a code with ties are of unequal count.
+      ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so a code with ties has bins with unequal counts.
     """
     n = ordered.shape[0]
     cut = np.arange(1, bins, dtype=np.int32)
@@ -85,13 +85,14 @@ def dividers_at(
 ) -> Float[Array, " c"]:
     """Return dividers ``[c]`` between sorted values, with as nearly as possible ``place + excess`` samples below each.
 
-    Of the two ends of the run of equal values at the place, the nearer one is taken where values are left on both sides
-    of it; of two equally near ones, that toward the median. A divider is the middle of the gap between two values, so
-    that the negated code has the same bins in reverse. A constant code has no divider: infinity.
+    Equal values at the place form a run; its nearer end is taken where values are left on both sides; if both are
+    equally near, the one toward the median. A divider is midway between two values, so that the negated code has the
+    same bins in reverse. A constant code has no divider: infinity.
 
     Args:
-      excess: part of the samples (or of their weight) beyond those before the place, less than that at the place.
-      weights: of the sorted values, ``[n]``; None: each counts once.
+      excess: what part of the samples (or their weight) lies beyond those before the place, less than that at the
+        place.
+      weights: ``[n]``, as the values are sorted; None: each counts once.
     """
     if mode == "code":
         return ordered[place]
@@ -111,14 +112,14 @@ def dividers_at(
 
 
 def divided(cut, n: int, used) -> tuple[Int[Array, "..."], Float[Array, "..."]]:
-    """Return the whole part of ``cut · n / used``, at most ``n − 1``, without overflow in int32, and the rest."""
+    """Return ``cut · n / used`` rounded down, at most ``n − 1``, without overflow in int32, and the rest."""
     rest = cut * (n % used)
     whole = jnp.minimum(cut * (n // used) + rest // used, n - 1)
     return whole, (rest % used).astype(jnp.float32) / jnp.asarray(used, jnp.float32)
 
 
 def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"]) -> Int[Array, "... m"]:
-    """Number of dividers of its row that are no larger than each value, by comparisons, a few dividers at a time."""
+    """How many dividers in its row are no larger than each value, by comparisons, a few dividers at a time."""
 
     def count(number, divider):
         return number + (values >= divider[..., None]).astype(jnp.int32), None
@@ -128,9 +129,9 @@ def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"
 
 
 def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Array, "n k"], tuple[int, ...]]:
-    """Every factor as class numbers, and its number of classes; a continuous factor is cut into equal-width bins.
+    """Every factor as class numbers, and how many classes it has; a continuous factor is cut into equal-width bins.
 
-    Those of a circular factor cover its period, from 0.
+    Those for a circular factor cover its period, from 0.
     """
     classes = factors.values.astype(jnp.int32)
     continuous = np.array([size is None for size in factors.sizes])

@@ -1,4 +1,4 @@
-"""Relations of codes taken one by one, computed in blocks of codes: temporaries stay those of a block, however many."""
+"""Relations that take codes one by one, computed block by block: temporaries stay as small as a block needs."""
 
 import dataclasses
 import functools
@@ -17,17 +17,17 @@ FEWEST_CODES, MOST_CODES = 64, 8192
 
 
 def width_of(samples: int, codes: int) -> int:
-    """Codes of a block: of nearly equal blocks, the largest that :data:`BLOCK_NUMBERS` allows."""
+    """How many codes make a block: among nearly equal blocks, the largest that :data:`BLOCK_NUMBERS` allows."""
     most = min(max(FEWEST_CODES, BLOCK_NUMBERS // samples), MOST_CODES)
     blocks = -(-codes // most)
     return -(-codes // blocks)
 
 
 def by_code(relation: Callable[..., Relation]) -> Callable[..., Relation]:
-    """Compute a relation whose rows do not depend on each other in blocks of codes, where there are many.
+    """Compute a relation whose rows do not depend on each other block by block, where there are many codes.
 
-    Numbers are those of all codes at once, up to the order of sums. The last two blocks overlap if their number does
-    not divide that of codes, so that all have one shape.
+    Numbers are the same as for all codes at once, up to how sums are ordered. The last two blocks overlap if codes do
+    not divide evenly, so that all have one shape.
     """
 
     @functools.wraps(relation)

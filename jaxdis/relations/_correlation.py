@@ -25,23 +25,23 @@ def correlation(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Correlate each code with the class number or value of each factor: the absolute correlation.
+    """Correlate each code with each factor's class number or value: the absolute correlation.
 
     ``strength[i, j] = |Cov(code i, factor j)| / (σ σ)``; ``ceiling`` is 1.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Options:
-      kind: ``"pearson"``, or ``"spearman"`` for the correlation of mid-ranks.
+      kind: ``"pearson"``, or ``"spearman"`` to correlate mid-ranks.
 
     Contract:
 
-    - In [0, 1]; the row of a constant code is 0. Deterministic.
-    - Pearson is invariant under affine maps of a code, Spearman under monotone ones.
-    - The order of class numbers matters, and has little meaning for a factor such as shape.
+    - In [0, 1]; a constant code's row is 0. Deterministic.
+    - Pearson is invariant under affine maps, Spearman under monotone ones, code by code.
+    - The order of class numbers matters, and means little for a factor such as shape.
     - Of a circular factor, the multiple correlation with its sine and cosine.
 
-    Reference: the relation of MCC (Hyvärinen & Morioka 2016, §5).
+    Reference: the relation in MCC (Hyvärinen & Morioka 2016, §5).
     """
     strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, kind)
     return _relation(strength, codes, code_deviation, factor_deviation, active)
@@ -55,21 +55,21 @@ def r2(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Compute the share of a factor's variance that a linear function of one code explains: the squared correlation.
+    """Compute the share of a factor's variance that one code explains linearly: the squared correlation.
 
-    ``strength[i, j] = Cov² / (Var Var)``, 0 where the standard deviation of the code is at most 1e-6; ``ceiling`` is 1.
+    ``strength[i, j] = Cov² / (Var Var)``, 0 where the code's standard deviation is at most 1e-6; ``ceiling`` is 1.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Contract:
 
-    - In [0, 1]; the row of a constant code is 0. Deterministic.
-    - Invariant under affine maps of a code, except for the absolute threshold, which is kept from the reference.
-    - Of a circular factor, the share of the code's variance that its sine and cosine explain.
+    - In [0, 1]; a constant code's row is 0. Deterministic.
+    - Invariant under affine maps, code by code, except for the absolute threshold, which is kept from the reference.
+    - For a circular factor, how much of the code's variance its sine and cosine explain.
 
     Reference: Kumar et al. 2018, §4 (SAP for continuous factors); Locatello et al. 2020, §4.2.6. Both papers take
-    classification accuracy for discrete factors; other libraries call the squared correlation of class numbers SAP for
-    any factor.
+    classification accuracy for discrete factors; other libraries call the squared correlation with class numbers SAP
+    for any factor.
     """
     strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, "pearson")
     code_deviation = jnp.where(code_deviation > 1e-6, code_deviation, 0.0)
@@ -101,14 +101,14 @@ def _correlations(codes, factors: Factors, weights, kind):
 
 
 def _products(left, right, weights):
-    """Weighted means of products of unit columns: correlations."""
+    """Weighted mean products between unit columns: correlations."""
     return product_over_samples(left, weights[:, None] * right) / weights.sum()
 
 
 def _multiple(strength: Float[Array, "d 2"], among: Float[Array, "2 2"]) -> Float[Array, " d"]:
-    """Multiple correlation with two columns, from that with each, ``a`` and ``b``, and that of the two, ``r``.
+    """Multiple correlation with two columns, from that with each, ``a`` and ``b``, and between the two, ``r``.
 
-    ``R² = (a² + b² − 2 a b r) / (1 − r²)``. Two columns that say the same, as of angles 0° and 180°, are one.
+    ``R² = (a² + b² − 2 a b r) / (1 − r²)``. Two columns that say the same, as at angles 0° and 180°, are one.
     """
     (a, b), r = strength.T, among[0, 1]
     left = 1 - r**2
@@ -129,7 +129,7 @@ def _unit(columns, weights):
 
 
 def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> Float[Array, "n c"]:
-    """Ranks of each column's values; ties share the mean rank. Weighted: the weight below plus half of the ties'."""
+    """Each column's values as ranks; ties share the mean rank. Weighted: the weight below plus half the ties'."""
 
     def one(column, ordered):
         if weights is None:

@@ -1,4 +1,4 @@
-"""Mutual information of codes and factors by histograms: equal width, equal count, and of the sampled posterior."""
+"""Mutual information between codes and factors by histograms: equal width, equal count, and the sampled posterior."""
 
 import math
 from typing import Literal
@@ -40,30 +40,31 @@ def mutual_information(
 ) -> Relation:
     """Estimate mutual information in nats between each code, cut into equal-width bins, and each factor (plug-in).
 
-    ``strength[i, j] = Σ p(b, v) log(p(b, v) / (p(b) p(v)))`` over the bins of code ``i`` (with the edges of
-    ``numpy.histogram`` on the code's own range) and the values of factor ``j``; ``ceiling[j] = H(factor j)``;
-    ``code_ceiling[i] = H(binned code i)``.
+    ``strength[i, j] = Σ p(b, v) log(p(b, v) / (p(b) p(v)))`` over code ``i``'s bins (with the edges of
+    ``numpy.histogram`` on its own range) and factor ``j``'s values; ``ceiling[j] = H(factor j)``; ``code_ceiling[i] =
+    H(binned code i)``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Options:
-      bins: number of bins per code, and per continuous factor. Discrete factors are never binned.
-      zero: ``"bin"`` takes the value 0 out of its bin and makes it a further one, for codes that are 0 in most samples,
-        as those of sparse autoencoders: a code that is faint where a factor is present, and large elsewhere in a few
-        samples, otherwise has both in its first bin. Invariant, then, under positive multiples of a code.
-      correction: ``"miller_madow"`` subtracts the first-order bias of the occupied cells; ``"none"`` subtracts nothing.
+      bins: bins per code, and per continuous factor. Discrete factors are never binned.
+      zero: ``"bin"`` gives the value 0 its own bin, for codes that are 0 in most samples, as in sparse autoencoders: a
+        code that is faint where a factor is present, and large elsewhere in a few samples, otherwise has both in its
+        first bin. Invariant, then, under positive multiples.
+      correction: ``"miller_madow"`` subtracts the first-order bias that occupied cells cause; ``"none"`` subtracts
+        nothing.
       method: how joint tables are counted, ``"scatter"`` (default on CPU) or ``"matmul"`` (default on accelerators);
         the numbers are the same.
 
     Contract:
 
-    - Strength is in ``[0, ceiling]``; values under 1e-10 nats are set to 0. The row of a constant code is 0.
-    - Invariant under increasing affine maps of a code. Deterministic.
+    - Strength is in ``[0, ceiling]``; values under 1e-10 nats are set to 0. A constant code's row is 0.
+    - Invariant under increasing affine maps, code by code. Deterministic.
     - The estimate is biased upwards by about ``(bins − 1)(values − 1) / 2n`` nats: 0.037 with 20 bins, 40 values and
       10,000 samples.
 
-    Reference: Chen et al. 2018, §4.1 (the gap); Locatello et al. 2020, §4.2.3 and App. (20 equal-width bins of the mean
-    code). The text of Locatello et al. bins the factors as well; their released code does not, and neither does this
+    Reference: Chen et al. 2018, §4.1 (the gap); Locatello et al. 2020, §4.2.3 and App. (20 equal-width bins per mean
+    code). Locatello et al.'s text bins the factors as well; their released code does not, and neither does this
     function. Julka et al. 2024 use 30 bins; Carbonneau et al. 2022 use 10.
     """
     classes, sizes = factor_classes(factors, bins, weights=weights)
@@ -95,15 +96,14 @@ def mutual_information_equal_count(
 ) -> Relation:
     """Estimate mutual information in nats between each code, cut into equal-count bins, and each factor (plug-in).
 
-    As :func:`mutual_information`, except that the dividers of code ``i`` leave as nearly as possible ``m n / bins`` of
-    its values below them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
-    ``code_ceiling`` is computed with the bins of the first factor.
+    As :func:`mutual_information`, except that code ``i``'s dividers leave as nearly as possible ``m n / bins`` values
+    below them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
+    ``code_ceiling`` is computed with the first factor's bins.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Options:
-      bins: number of bins per code; by default the number of values of the factor that occur (20 for a continuous
-        factor).
+      bins: bins per code; by default as many as the factor has values that occur (20 for a continuous factor).
       mode: ``"between"`` as above. ``"code"``, as released, takes the values at place ``floor(m n / bins)`` for
         dividers, which belong to the bin above: a code that is 0 for most samples and positive for the others then has
         a single bin, and its negative has two.
@@ -111,11 +111,11 @@ def mutual_information_equal_count(
 
     Contract:
 
-    - As :func:`mutual_information`, and invariant under every increasing map of a code. Its negative has the same
-      information, unless a divider is equally near to both neighbors of the median.
+    - As :func:`mutual_information`, and invariant under every increasing map, code by code. Its negative has the same
+      information, unless a divider is equally near to both of the median's neighbors.
 
     Reference: Mahon et al. 2024, §4.1 (single-neuron classification aligns codes with factors by this relation). The
-    paper sizes bins by the greatest common divisor of the class counts; the released code always takes as many bins as
+    paper sizes bins by the class counts' greatest common divisor; the released code always takes as many bins as
     classes, as this function does.
     """
     default = 20
@@ -157,22 +157,22 @@ def mutual_information_sampled(
 ) -> Relation:
     """Estimate mutual information in nats between each *sampled* code and each factor, from means and variances.
 
-    Each sample is spread over ``bins`` equal bins of ``[−limit, limit]`` by ``q(b | x) ∝ density of N(mean, variance)
-    at the center of bin b``; the joint table is the average of ``q(b | x)`` over the samples with each value of the
-    factor. ``ceiling = H(factor)``, ``code_ceiling = H(binned sampled code)``, ``capacity = log bins``.
+    Each sample is spread over ``bins`` equal bins in ``[−limit, limit]`` by ``q(b | x) ∝ density of N(mean, variance)
+    at the center of bin b``; the joint table averages ``q(b | x)`` over the samples with each factor value. ``ceiling =
+    H(factor)``, ``code_ceiling = H(binned sampled code)``, ``capacity = log bins``.
 
     Shapes: codes (posterior means) ``[n, d]``, variances ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Options:
-      bins: number of bins.
-      limit: the bins cover ``[−limit, limit]``, in units of the prior's standard deviation.
+      bins: how many bins.
+      limit: the bins cover ``[−limit, limit]``, in the prior's standard deviations.
 
     Contract:
 
     - As :func:`mutual_information`, but invariant to permutations of samples only: the bins are fixed, for a prior N(0,
       1).
-    - A posterior narrower than the bins (density below 1e-5 at every center) counts entirely in the bin of its mean. So
-      does every sample when ``variances`` is None.
+    - A posterior narrower than the bins (density below 1e-5 at every center) counts entirely in its mean's bin. So does
+      every sample when ``variances`` is None.
     - Means outside the limits count in the outermost bins. Continuous factors are cut into 20 bins.
 
     Reference: Chen et al. 2018, §4.1 (the gap as first published reads the sampled code); Do & Tran 2020, §4 and App.
@@ -198,7 +198,7 @@ def mutual_information_sampled(
 
 
 def _apart(zero: Zero, codes: Codes, number: Int[Array, "n d"], bins: int) -> tuple[Int[Array, "n d"], int]:
-    """The bins of codes and how many there are, with one more for 0 on request."""
+    """The codes' bins and how many there are, with one more for 0 on request."""
     return (jnp.where(codes == 0, bins, number), bins + 1) if zero == "bin" else (number, bins)
 
 
@@ -224,10 +224,10 @@ def _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights
 
 
 def information_of_tables(table: Float[Array, "d b s"], sizes: tuple[int, ...], correction: Correction = "none"):
-    """Mutual information ``[d, k]``, factor entropies ``[k]`` and code entropies ``[d]``, in nats, of joint tables.
+    """Mutual information ``[d, k]``, factor entropies ``[k]`` and code entropies ``[d]``, in nats, from joint tables.
 
-    ``s`` runs over the values of all factors, ``Σ sizes`` columns. The Miller–Madow correction adds
-    ``(occupied cells − 1) / 2n`` to each entropy.
+    ``s`` runs over all factors' values, ``Σ sizes`` columns. The Miller–Madow correction adds ``(occupied cells − 1) /
+    2n`` to each entropy.
     """
     member = Groups.of(sizes).member
     first = sizes[0]

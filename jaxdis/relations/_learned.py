@@ -33,22 +33,22 @@ def svm_accuracy(
 ) -> Relation:
     """Fit a linear support vector machine to one raw code: held-out accuracy; squared correlation if continuous.
 
-    ``strength[i, j]``: share of held-out samples whose class of factor ``j`` the one-against-rest machines on code
-    ``i`` predict (see :func:`jaxdis._learners.margins.fit_margins`); ``ceiling`` is 1. For a continuous factor, the
-    squared correlation on the training samples (:func:`jaxdis.relations.r2`).
+    ``strength[i, j]``: how often the one-against-rest machines on code ``i`` predict factor ``j``'s class in held-out
+    samples (see :func:`jaxdis._learners.margins.fit_margins`); ``ceiling`` is 1. For a continuous factor, the squared
+    correlation on the training samples (:func:`jaxdis.relations.r2`).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
-      balanced: whether the samples of rare classes weigh more, so that all classes weigh the same. Without it, machines
+      inverse_penalty: scikit-learn's ``C``; larger values regularize less.
+      balanced: whether samples from rare classes weigh more, so that all classes weigh the same. Without it, machines
         on most codes predict a frequent class alone, and the gap between codes says little.
 
     Contract:
 
-    - In [0, 1]; deterministic. Depends on the scale of codes, since slopes are penalized.
-    - The row of a constant code is not 0: it is the accuracy of always predicting the class whose machine has the
-      largest intercept, about the frequency of one class.
+    - In [0, 1]; deterministic. Depends on how codes are scaled, since slopes are penalized.
+    - A constant code's row is not 0: always predicting the class whose machine has the largest intercept is right about
+      as often as one class occurs.
     - Classes that do not occur in training are never predicted.
 
     Reference: Kumar et al. 2018, §4; Locatello et al. 2020, §4.2.6 (C = 0.01, balanced classes). The paper states
@@ -81,7 +81,7 @@ def lasso_importance(
 ) -> Relation:
     """Fit a lasso from all standardized codes to each standardized factor: absolute coefficients.
 
-    ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients of correlated codes may exceed. ``fit[j]`` is
+    ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients may exceed if codes correlate. ``fit[j]`` is
     measured on held-out samples. Class numbers are taken as values.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``.
@@ -89,18 +89,18 @@ def lasso_importance(
     Options:
       penalty: weight of the L1 norm; or several to choose among, such as :data:`jaxdis._learners.linear.PENALTIES`.
       informativeness: what ``fit`` is. ``"nrmse"``: one minus the normalized root-mean-square error, ``1 − RMSE /
-        σ(factor)`` of held-out samples (1 is perfect, 0 no better than the mean). ``"accuracy"``: share of samples
-        whose prediction is nearest to the true class number (NaN for a continuous factor).
+        σ(factor)`` on held-out samples (1 is perfect, 0 no better than the mean). ``"accuracy"``: how often the
+        prediction is nearest to the true class number (NaN for a continuous factor).
 
     Contract:
 
-    - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
-    - A code that is not finite or not active is left out of the model; the former makes ``fit`` NaN.
+    - A constant code's row is 0. Invariant under affine maps, code by code. Deterministic.
+    - The model leaves out codes that are not finite or not active; the former makes ``fit`` NaN.
     - Of several penalties, the one with the smallest squared error on the validation samples is chosen for each factor
       (the largest one in a tie) and returned in ``chosen``. The model is fitted to the training samples alone.
 
     Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). For
-    their unweighted mean of completeness use ``entropy`` with ``completeness="mean"``.
+    their unweighted mean completeness use ``entropy`` with ``completeness="mean"``.
     """
     penalties, validation = candidates("penalty", penalty, validation)
     samples, chosen = read(codes, factors, test, active, validation), None
@@ -131,19 +131,19 @@ def threshold_accuracy(
     bins: Bins | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Compute the training accuracy of the best class per equal-count interval of one code.
+    """Compute the training accuracy when each equal-count interval along one code predicts its best class.
 
-    ``strength[i, j] = Σ_b max_v n(b, v) / n``, the accuracy of a lookup by thresholds of code ``i``; ``ceiling`` is 1.
+    ``strength[i, j] = Σ_b max_v n(b, v) / n``, how accurate a lookup by thresholds on code ``i`` is; ``ceiling`` is 1.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      bins: number of intervals; by default as many as the factor has values (20 for a continuous factor).
+      bins: how many intervals; by default as many as the factor has values (20 for a continuous factor).
 
     Contract:
 
-    - Between the frequency of the most frequent class (reached by a constant code) and 1.
-    - Invariant under increasing maps of a code. Deterministic.
+    - Between the most frequent class's frequency (reached by a constant code) and 1.
+    - Invariant under increasing maps, code by code. Deterministic.
     - Several intervals may predict the same class, whereas single-neuron classification (Mahon et al. 2024, §4.2)
       matches intervals and classes one to one.
     """

@@ -31,23 +31,23 @@ def logistic_accuracy(
 ) -> Relation:
     """Fit logistic regression to one standardized code: held-out accuracy; squared correlation if continuous.
 
-    ``strength[i, j]``: share of held-out samples for which the class of factor ``j`` is the most probable one given
-    code ``i``; ``ceiling`` is 1. For a continuous factor, the squared correlation on the training samples
+    ``strength[i, j]``: how often factor ``j``'s class is the most probable one given code ``i`` in held-out samples;
+    ``ceiling`` is 1. For a continuous factor, the squared correlation on the training samples
     (:func:`jaxdis.relations.r2`).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+      inverse_penalty: scikit-learn's ``C``; larger values regularize less.
 
     Contract:
 
-    - In [0, 1]; invariant under affine maps of a code; deterministic.
-    - The row of a constant code is the frequency of the most frequent training class, not 0.
+    - In [0, 1]; invariant under affine maps, code by code; deterministic.
+    - A constant code's row is the most frequent training class's frequency, not 0.
     - Classes that do not occur in training are never predicted. Codes are fitted one after another: memory is that of
       one.
 
-    Reference: the matrix of Kumar et al. 2018, §4, with logistic regression (scikit-learn's defaults, fitted to the
+    Reference: the matrix in Kumar et al. 2018, §4, with logistic regression (scikit-learn's defaults, fitted to the
     optimum) in place of the support vector machine.
     """
     linear = r2(codes, factors, active=active)
@@ -77,20 +77,20 @@ def logistic_importance(
 ) -> Relation:
     """Fit multinomial logistic regression to all standardized codes: absolute coefficients, averaged over classes.
 
-    ``strength[i, j] = mean_c |w_ic|`` over the classes of factor ``j`` that occur; ``ceiling`` is 1, which coefficients
-    may exceed. ``fit[j]`` is measured on held-out samples.
+    ``strength[i, j] = mean_c |w_ic|`` over factor ``j``'s classes that occur; ``ceiling`` is 1, which coefficients may
+    exceed. ``fit[j]`` is measured on held-out samples.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
-      informativeness: what ``fit`` is. ``"accuracy"``: share of samples classified correctly. ``"nrmse"``: ``1 − RMSE /
-        σ`` of the expected class number (1 is perfect, 0 no better than the mean).
+      inverse_penalty: scikit-learn's ``C``; larger values regularize less.
+      informativeness: what ``fit`` is. ``"accuracy"``: how often samples are classified correctly. ``"nrmse"``: ``1 −
+        RMSE / σ`` for the expected class number (1 is perfect, 0 no better than the mean).
 
     Contract:
 
-    - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
-    - A non-finite code is left out of the model and makes ``fit`` NaN.
+    - A constant code's row is 0. Invariant under affine maps, code by code. Deterministic.
+    - The model leaves out a non-finite code, which makes ``fit`` NaN.
     - A continuous factor has strength and ceiling 0 and no fit: scores leave it out.
 
     Reference: Eastwood & Williams 2018, §2, with the regressor exchanged for a classifier.

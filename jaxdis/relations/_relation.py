@@ -1,4 +1,4 @@
-"""What a relation is: how strongly each code encodes each factor, and the strength of a perfect code."""
+"""What a relation is: how strongly each code encodes each factor, and how strongly a perfect code would."""
 
 import dataclasses
 import math
@@ -16,14 +16,14 @@ class Relation:
     """The relation of ``d`` codes to ``k`` factors.
 
     Attributes:
-      strength: ``[d, k]`` ≥ 0, in the relation's own unit (nats, accuracy, …). The row of a constant code is 0; the row
-        of a code with a non-finite value is NaN; the column of a one-valued factor is NaN.
-      ceiling: ``[k]``, the strength of a code that determines the factor (its entropy, 1, …); 0 marks a one-valued
+      strength: ``[d, k]`` ≥ 0, in the relation's own unit (nats, accuracy, …). A constant code's row is 0; a row is NaN
+        if the code has a non-finite value, a column if the factor has one value.
+      ceiling: ``[k]``, how strong a code is that determines the factor (its entropy, 1, …); 0 marks a one-valued
         factor, which scores leave out.
       fit: ``[k]``, how well all codes together predict the factor (held-out accuracy, …); None if not measured.
-      code_ceiling: ``[d]``, the strength of a factor that determines the code; NaN where this has no meaning.
-      active: ``[d]``, the codes that scores average over. The row of an inactive code is 0.
-      chosen: ``[k]``, the value of an option (a penalty, a depth) that was chosen for each factor; None if none was.
+      code_ceiling: ``[d]``, how strong a factor is that determines the code; NaN where this has no meaning.
+      active: ``[d]``, the codes that scores average over. An inactive code's row is 0.
+      chosen: ``[k]``, the option value (a penalty, a depth) that was chosen for each factor; None if none was.
       capacity: the largest ``code_ceiling`` that the estimator can return (the log of its number of bins).
     """
 
@@ -48,10 +48,10 @@ class Relation:
         return html_table(title, ["", *(f"factor {j}" for j in range(k))], rows)
 
     def plot(self, names=None, *, ax=None):
-        """Draw a Hinton diagram of the strength of one member, on a new figure or on axes of matplotlib.
+        """Draw one member's strengths as a Hinton diagram, on a new figure or on matplotlib axes.
 
         Args:
-          names: of the factors; their numbers when None.
+          names: what the factors are called; their numbers when None.
           ax: axes to draw on.
 
         Returns:

@@ -20,13 +20,13 @@ class Samples(NamedTuple):
     Attributes:
       train: ``[n, d]`` training codes; a code that is not active, or not finite in some sample, is 0 throughout.
       held_out: ``[m, d]``, likewise; None without a test set.
-      classes: ``[n, k]`` class numbers of the training samples. A continuous factor is a single class.
-      truth: ``[m, k]`` class numbers of the held-out samples; None without a test set.
-      validation: ``[v, d]``, codes of the validation samples, as those of training; None without any.
-      sizes: ``k`` numbers of classes.
+      classes: ``[n, k]`` class numbers in the training samples. A continuous factor is a single class.
+      truth: ``[m, k]`` class numbers in the held-out samples; None without a test set.
+      validation: ``[v, d]``, codes on the validation samples, treated like the training ones; None without any.
+      sizes: how many classes each of ``k`` factors has.
       shown: ``[d]``, the codes that are active and finite.
       finite: ``[d]``, the codes that are finite in all samples.
-      usable: ``[k]``, the discrete factors of which the training samples hold several classes.
+      usable: ``[k]``, the discrete factors with several classes in the training samples.
     """
 
     train: Float[Array, "n d"]
@@ -77,7 +77,7 @@ def read(
     active: Bool[Array, " d"] | None,
     validation: Sample | None = None,
 ) -> Samples:
-    """Clean codes and factors of training, held-out and validation samples."""
+    """Clean codes and factors on training, held-out and validation samples."""
     finite = finite_codes(codes)
     for role in (test, validation):
         finite = finite if role is None else finite & finite_codes(role.codes)
@@ -99,7 +99,7 @@ def read(
 
 
 def candidates(option: str, values: int | float | tuple, validation: Sample | None) -> tuple[tuple, Sample | None]:
-    """The values of an option, and the validation samples that decide between them: None for a single value.
+    """An option's values, and the validation samples that decide between them: None for a single value.
 
     Raises:
       ValueError: for several values without validation samples.
@@ -118,5 +118,5 @@ def above_chance(accuracy: Float[Array, "..."], chance: Float[Array, "..."]) -> 
 
 
 def joint_accuracy(correct: Float[Array, "n k"]) -> Float[Array, "k k"]:
-    """Share of samples in which both factors are classified correctly, from what is right (1) and wrong (0) in each."""
+    """How often both factors are classified correctly, from what is right (1) and wrong (0) in each."""
     return correct.T @ correct / correct.shape[0]

@@ -1,4 +1,4 @@
-"""Relations from trees: how much each code reduces the error of boosted trees or of a forest."""
+"""Relations from trees: how much each code reduces the error in boosted trees or a forest."""
 
 import functools
 from typing import Literal
@@ -32,25 +32,25 @@ def boosted_trees(
 ) -> Relation:
     """Measure each code's importance in gradient-boosted trees that predict each factor: shares summing to 1.
 
-    ``strength[i, j]``: reduction of squared error by the splits on code ``i`` over all trees of factor ``j``, divided
-    by that of all codes; ``ceiling`` is 1; ``fit[j]`` is the accuracy on held-out samples (for a continuous factor ``1
-    − RMSE / σ``). See :func:`jaxdis._learners.boosting.fit_boosting`.
+    ``strength[i, j]``: how much splits on code ``i`` reduce squared error over factor ``j``'s trees, divided by what
+    all codes do; ``ceiling`` is 1; ``fit[j]`` is the accuracy on held-out samples (for a continuous factor ``1 − RMSE /
+    σ``). See :func:`jaxdis._learners.boosting.fit_boosting`.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``.
 
     Options:
       splitter: ``"exact"`` considers every cut, ``"histogram"`` those between ``max_bins`` quantiles; see
         :func:`jaxdis._learners.boosting.fit_boosting` for which to use.
-      max_bins: number of bins per code for ``"histogram"``.
+      max_bins: bins per code for ``"histogram"``.
       stages: trees per class (one for two classes).
       rate: learning rate.
       depth: depth of each tree.
 
     Contract:
 
-    - In [0, 1]; the row of a constant code is 0; a column is 0 if no tree has a split. Deterministic.
-    - A code that is not finite or not active is left out of the trees; the former makes ``fit`` NaN.
-    - With exact splits, invariant under increasing maps of a code except for the position of thresholds, which affects
+    - In [0, 1]; a constant code's row is 0; a column is 0 if no tree has a split. Deterministic.
+    - Trees leave out codes that are not finite or not active; the former makes ``fit`` NaN.
+    - With exact splits, invariant under increasing maps, code by code, except for where thresholds lie, which affects
       ``fit``.
 
     Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults these are).
@@ -92,8 +92,8 @@ def random_forest(
 ) -> Relation:
     """Measure each code's importance in random forests that predict each factor: shares summing to 1.
 
-    ``strength[i, j]``: mean over trees of the share of code ``i`` in the reduction of impurity for factor ``j``;
-    ``ceiling`` is 1. See :func:`jaxdis._learners.forest.fit_forest`.
+    ``strength[i, j]``: code ``i``'s share, on average over trees, in reducing impurity for factor ``j``; ``ceiling`` is
+    1. See :func:`jaxdis._learners.forest.fit_forest`.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``, weights ``[n]``.
 
@@ -101,28 +101,29 @@ def random_forest(
       criterion: ``"variance"`` is regression on class numbers or values, with ``fit`` the ``1 − RMSE / σ`` on held-out
         samples; ``"gini"`` and ``"entropy"`` are classification, with ``fit`` the accuracy (NaN for a continuous
         factor).
-      trees: number of trees per forest.
+      trees: trees per forest.
       depth: largest depth; or several to choose among on validation samples.
       choose_depth: with a single ``depth``, choose for each factor the depth up to it with the smallest error on the
         training samples that a tree did not draw; needs ``bootstrap``.
       features: codes considered per split; all by default.
-      bootstrap: draw the samples of each tree with replacement.
-      max_bins: cuts considered per code. With 64, disentanglement and completeness of 2,000 samples are .01 lower than
-        with all cuts; with 256 they differ by less than their standard deviation over keys. For a continuous factor
-        that codes determine exactly take 1,024.
+      bootstrap: draw each tree's samples with replacement.
+      max_bins: cuts considered per code. With 64, disentanglement and completeness from 2,000 samples are .01 lower
+        than with all cuts; with 256 they differ by less than their standard deviation over keys. For a continuous
+        factor that codes determine exactly take 1,024.
 
     Contract:
 
-    - As :func:`boosted_trees`; deterministic given the key. Invariant under increasing maps of a code as long as there
-      are no more samples than ``max_bins``, and under affine ones beyond.
-    - Of several depths, the one with the smallest error on the validation samples is chosen for each factor: RMSE for
-      ``"variance"``, otherwise the share of wrong classes (the smallest depth in a tie). It is returned in ``chosen``.
+    - As :func:`boosted_trees`; deterministic given the key. Code by code, invariant under increasing maps as long as
+      there are no more samples than ``max_bins``, and under affine ones beyond.
+    - Among several depths, the one with the smallest error on the validation samples is chosen for each factor: RMSE
+      for ``"variance"``, otherwise how often the class is wrong (the smallest depth in a tie). It is returned in
+      ``chosen``.
     - All depths come from one fit: a choice among several costs as much as the largest.
 
-    Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set); Dang-Nhu
-    2022, App. C.4 (likewise, with depths of at most 15). The notebook of the former uses the depths chosen for
-    its first model for all models; their paper describes importance by the number of splits, the released code by the
-    reduction of impurity, as here.
+    Reference: Eastwood & Williams 2018, §4.3 (regressors with 10 trees, depth chosen on a development set); Dang-Nhu
+    2022, App. C.4 (likewise, with depths up to 15). The former's notebook uses the depths chosen for its first model
+    for all models; their paper describes importance by the number of splits, the released code by the reduction of
+    impurity, as here.
     """
     depths, validation = candidates("depth", depth, validation)
     samples = read(codes, factors, test, active, validation)
@@ -173,7 +174,7 @@ def random_forest(
 
 
 def _errors(regression: bool, outputs: Float[Array, "k l n p"], factors: Factors, weights=None) -> Float[Array, "k l"]:
-    """Errors of mean predictions at every depth: RMSE / σ, or the share of wrong classes."""
+    """How far mean predictions err at every depth: RMSE / σ, or the share of wrong classes."""
     weights = jnp.ones(factors.num_samples) if weights is None else weights
 
     def error(outputs, values):

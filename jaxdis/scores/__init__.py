@@ -1,4 +1,4 @@
-"""How close is a relation to one code per factor? One function per measure, and one table of all of them."""
+"""How close is a relation to one code per factor? One function per measure, and one table with them all."""
 
 from jaxdis._core.spec import Spec
 from jaxdis.scores._entropies import concentration, entropy, exclusivity, modularity

@@ -1,4 +1,4 @@
-"""Scores of how concentrated the rows or columns of a relation are: by entropy, squares, shares, or exclusivity."""
+"""Scores for how concentrated a relation's rows or columns are: by entropy, squares, shares, or exclusivity."""
 
 from typing import Literal, NamedTuple
 
@@ -51,19 +51,19 @@ def entropy(
     completeness: Literal["weighted", "mean"] = "weighted",
     top_k: Count | None = None,
 ) -> Entropy:
-    """Compute one minus the entropy of each row (disentanglement) and column (completeness): the scores of DCI.
+    """Compute one minus each row's entropy (disentanglement) and each column's (completeness): the scores of DCI.
 
     With ``R`` the strengths, ``D_i = 1 − H_k(R_i· / Σ_j R_ij)`` and ``D = Σ_i ρ_i D_i``, where ``ρ_i`` is the row's
     share of ``Σ R``; ``C_j = 1 − H_d(R_·j / Σ_i R_ij)``, and ``C`` is their mean weighted by the columns' shares.
-    ``H_k`` is the entropy to base ``k``. Informativeness is the mean of ``fit``, None for a relation that does not
-    measure it.
+    ``H_k`` is the entropy to base ``k``. Informativeness is the mean ``fit``, None for a relation that does not measure
+    it.
 
     Options:
       normalize: ``"factor"`` first divides each column by its sum (MED).
       completeness: ``"mean"`` averages ``C_j`` without weights.
       disentanglement: ``"mean"`` averages ``D_i`` over active codes without weights.
-      top_k: keep, for each factor, the ``top_k`` codes of highest ``D_i`` among those of which it is the strongest
-        factor, and score these alone (top-k MED); all codes by default.
+      top_k: keep, for each factor, the ``top_k`` codes with the highest ``D_i`` among those whose strongest factor it
+        is, and score these alone (top-k MED); all codes by default.
 
     Contract:
 
@@ -105,12 +105,12 @@ def entropy(
 def modularity(relation: Relation) -> CodeScore:
     """Average over active codes one minus the squared strength for factors other than the code's strongest.
 
-    ``1 − Σ_{j≠j*} r_ij² / (r_ij*² (k − 1))``, where ``j*`` is the strongest factor of code ``i``.
+    ``1 − Σ_{j≠j*} r_ij² / (r_ij*² (k − 1))``, where ``j*`` is code ``i``'s strongest factor.
 
     Contract:
 
     - In [0, 1]. A code without any strength scores 0; with a single factor, every code with any strength scores 1.
-    - Mutual information is scale free, so that a collapsed code that carries a trace of a factor counts fully: mask it
+    - Mutual information is scale free, so that a collapsed code with a trace of a factor counts fully: mask it
       (``active``).
 
     Reference: Ridgeway & Mozer 2018, §3; Locatello et al. 2020, §4.2.4. Julka et al. 2024, App. print the strengths
@@ -125,12 +125,12 @@ def modularity(relation: Relation) -> CodeScore:
 
 
 def exclusivity(relation: Relation) -> Exclusivity:
-    """Measure how exclusively each code informs about one factor and each factor is in one code: averages of EDI.
+    """Measure how exclusively each code informs about one factor and each factor is in one code: EDI's averages.
 
-    ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` of the strengths as shares of the ceiling. The exclusivity
-    of each code's row is credited to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ credited to j)``;
-    ``compactness = (1/k) Σ_j Excl(column j)``, clipped to [0, 1]. Explicitness is the mean of ``fit``, None for a
-    relation that does not measure it.
+    ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` on the strengths as shares of the ceiling. Each code's row
+    credits its exclusivity to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ credited to j)``; ``compactness =
+    (1/k) Σ_j Excl(column j)``, clipped to [0, 1]. Explicitness is the mean ``fit``, None for a relation that does not
+    measure it.
 
     Contract:
 
@@ -138,7 +138,7 @@ def exclusivity(relation: Relation) -> Exclusivity:
       modular or compact.
 
     Reference: Julka et al. 2024, §III (its formula prints max(S, 1) for min(S, 1)). EDI reads the impact intensity
-    ``I(c_i; z_j) / I(c; z_j)``; on mutual information itself the shares are of the factor's entropy.
+    ``I(c_i; z_j) / I(c; z_j)``; on mutual information itself, shares refer to the factor's entropy.
     """
     reading = read(relation)
     shares = reading.strength / reading.ceiling[None, :]
@@ -171,10 +171,10 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
 
     Contract:
 
-    - In [0, 1]. Rows and columns without any strength count as evenly spread, hence 0. A single competing entry of any
-      strength gives 1.
+    - In [0, 1]. Rows and columns without any strength count as evenly spread, hence 0. A single competing entry gives
+      1, however weak.
 
-    Reference: Hsu et al. 2023, §4 (InfoMEC). They estimate information from ten nearest neighbors, as the rows of
+    Reference: Hsu et al. 2023, §4 (InfoMEC). They estimate information from ten nearest neighbors, as the rows in
     ``METRICS`` do, and prune codes whose range is under a twentieth of the largest (in a later release, whose
     interquartile range is under a tenth): pass ``active``.
     """
@@ -188,7 +188,7 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
 
 
 def one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Float[Array, " r"]:
-    """``1 − H_base(row / sum)``; 0 for a row of zeros, 1 for any other row if the base is 1."""
+    """``1 − H_base(row / sum)``; 0 for a row with zeros alone, 1 for any other row if the base is 1."""
     total = rows.sum(axis=1)
     p = safe_divide(rows, total[:, None])
     spread = -(p * jnp.log(jnp.where(p > 0, p, 1.0))).sum(axis=1)
@@ -202,7 +202,7 @@ def _disentanglement(strength, reading: Reading):
 
 
 def _top_codes(strength, per_code, top_k: Count):
-    """The codes among the first ``top_k`` of highest disentanglement of their own strongest factor."""
+    """The codes that are among the ``top_k`` most disentangled ones for their own strongest factor."""
     factor = place_of_largest(strength)
     rival = factor[:, None] == factor[None, :]
     index = jnp.arange(len(per_code))

@@ -1,4 +1,4 @@
-"""Scores of the difference between the largest and the second largest strength."""
+"""Scores for how far the largest strength exceeds the second largest."""
 
 import math
 from typing import Literal, NamedTuple
@@ -44,7 +44,7 @@ class Strongest(NamedTuple):
 
 
 def gap(relation: Relation) -> FactorScore:
-    """Average over factors the gap between the strongest and the second strongest code, as a share of the ceiling.
+    """Average over factors the gap between the strongest and the second strongest code, relative to the ceiling.
 
     ``(1/k) Σ_j (r_(1)j − r_(2)j) / ceiling_j``. On mutual information this is MIG (Chen et al. 2018, §4.1; Locatello et
     al. 2020, §4.2.3); on classification accuracy or squared correlation it is SAP (Kumar et al. 2018, §4).
@@ -61,14 +61,14 @@ def gap(relation: Relation) -> FactorScore:
 
 
 def axis_alignment(relation: Relation) -> FactorScore:
-    """Average over factors the best code's strength less that of all others together, as a share of the best.
+    """Average over factors the best code's strength less all others' together, relative to the best.
 
     ``max(0, 1 − Σ_{i > 1} r_(i)j / r_(1)j)``; on mutual information, the axis alignment metric (AAM).
 
     Contract:
 
-    - In [0, 1]: 1 if a single code is related to each factor, however weakly; 0 if the others are together as strong
-      as it is, and for a factor that no code is related to. The bias of estimates adds up over codes.
+    - In [0, 1]: 1 if a single code is related to each factor, however weakly; 0 if the others are together as strong as
+      it is, and for a factor that no code is related to. Estimation bias adds up over codes.
     - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
 
     Reference: Dubois et al. 2019 (the released code alone).
@@ -80,7 +80,7 @@ def axis_alignment(relation: Relation) -> FactorScore:
 
 
 def maximum(relation: Relation) -> FactorScore:
-    """Average over factors the strength of the strongest code, as a share of the ceiling.
+    """Average over factors the strongest code's strength, relative to the ceiling.
 
     Several factors may share a code: :func:`jaxdis.scores.matching` assigns each its own.
 
@@ -89,7 +89,7 @@ def maximum(relation: Relation) -> FactorScore:
     - In [0, 1], as long as no strength exceeds its ceiling. A constant code changes nothing.
     - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
 
-    Reference: Moinfar & Theis 2024 (MSAS, the average of the most similar).
+    Reference: Moinfar & Theis 2024 (MSAS, which averages the most similar).
     """
     reading = read(relation)
     per_factor = largest(reading.strength, axis=0) / reading.ceiling
@@ -100,14 +100,14 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
     """Average over active codes the gap between a code's strongest factor and the next: MIG-sup.
 
     Options:
-      normalize: ``"factor"``: the gap of ``r_ij / ceiling_j``. ``"code"``: the gap of ``r_ij``, divided by ``H(code
+      normalize: ``"factor"``: the gap in ``r_ij / ceiling_j``. ``"code"``: the gap in ``r_ij``, divided by ``H(code
         i)``.
 
     Contract:
 
     - In [0, 1], as long as no strength exceeds its ceiling, or the code's entropy. With a single factor the next is 0.
       A constant code contributes 0 unless it is masked (``active``).
-    - ``"code"`` is NaN for relations without entropies of codes.
+    - ``"code"`` is NaN for relations without code entropies.
 
     Reference: Li et al. 2020, §5.1 and its released code (factor entropies, mean over active codes). Julka et al. 2024,
     App. divide by the code's entropy and average over all codes: ``normalize="code"`` with ``bins=30``.
@@ -124,14 +124,14 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
 def strongest(
     relation: Relation, *, average: Literal["ratio_of_sums", "mean_of_ratios"] = "ratio_of_sums"
 ) -> Strongest:
-    """Sum the best gaps that factors get from codes of which they are the strongest: DCIMIG, also called 3CharM.
+    """Sum the best gaps that factors get from codes whose strongest factor they are: DCIMIG, also called 3CharM.
 
-    ``g_i`` is the gap between the two strongest factors of code ``i``, credited to the strongest; ``D_j`` is the
-    largest gap credited to factor ``j``, 0 if none; ``score = Σ_j D_j / Σ_j ceiling_j``.
+    ``g_i`` is the gap between code ``i``'s two strongest factors, credited to the strongest; ``D_j`` is the largest gap
+    credited to factor ``j``, 0 if none; ``score = Σ_j D_j / Σ_j ceiling_j``.
 
     Options:
-      average: ``"ratio_of_sums"`` as above, or ``"mean_of_ratios"`` for ``mean_j D_j / ceiling_j``, a variant of one
-        released implementation.
+      average: ``"ratio_of_sums"`` as above, or ``"mean_of_ratios"`` for ``mean_j D_j / ceiling_j``, as one released
+        implementation varies it.
 
     Contract:
 
@@ -154,7 +154,7 @@ def strongest(
 
 @metric(errors=("score",), unless="normalize")
 def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
-    """Compute the joint entropy of a factor with its best code, minus the gap to the second best: JEMMIG.
+    """Compute a factor's joint entropy with its best code, minus the gap to the second best: JEMMIG.
 
     ``JEMMIG_j = H(z_i*, y_j) − I_(1)j + I_(2)j`` with ``H(z, y) = H(z) + H(y) − I(z; y)`` and ``i*`` the strongest
     code.
@@ -165,9 +165,9 @@ def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
 
     Contract:
 
-    - Needs a relation that measures the entropies of codes; NaN for others.
+    - Needs a relation that measures code entropies; NaN for others.
     - If all codes are constant, JEMMIG is ``H(y_j)``, which normalized is far from 0 (0.77 with four equally frequent
-      values and 100 bins), since there is no entropy of a code to lose. Compare with other metrics before reading it as
+      values and 100 bins), since there is no code entropy to lose. Compare with other metrics before reading it as
       disentanglement.
 
     Reference: Do & Tran 2020, §4.3.

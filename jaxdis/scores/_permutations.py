@@ -1,4 +1,4 @@
-"""Scores of how close a relation is to a one-to-one correspondence of codes and factors."""
+"""Scores for how nearly a relation maps codes and factors one to one."""
 
 from typing import NamedTuple
 
@@ -28,20 +28,20 @@ class Amari(NamedTuple):
 
 
 class IndependentGroups(NamedTuple):
-    """The relation as a graph whose edges appear from the strongest on, and the dendrogram of its factors.
+    """The relation as a graph whose edges appear from the strongest on, and its factors' dendrogram.
 
-    Merges of factors are numbered as in scipy's linkage: cluster ``k + t`` is made by merge ``t``.
+    Merges are numbered as in scipy's linkage: cluster ``k + t`` is made by merge ``t``.
 
     Attributes:
-      score: ``[]``, area under the number of groups against the threshold.
+      score: ``[]``, the area under the number of groups against the threshold.
       largest: ``[]``, the most groups at any threshold.
       threshold: ``[d·k]``, descending.
-      groups: ``[d·k]``, number of groups at each threshold.
-      discovered: ``[d·k]``, number of factors with an edge at each threshold.
-      merge_pair: ``[k−1, 2]``, the two clusters of each merge.
-      merge_rank: ``[k−1]``, the place of the edge of each merge among all edges, 0 for the strongest.
-      merge_threshold: ``[k−1]``, the strength of that edge.
-      merge_size: ``[k−1]``, number of factors in the new cluster.
+      groups: ``[d·k]``, how many groups at each threshold.
+      discovered: ``[d·k]``, how many factors have an edge at each threshold.
+      merge_pair: ``[k−1, 2]``, the two clusters that each merge joins.
+      merge_rank: ``[k−1]``, where each merge's edge stands among all edges, 0 for the strongest.
+      merge_threshold: ``[k−1]``, that edge's strength.
+      merge_size: ``[k−1]``, how many factors the new cluster has.
     """
 
     score: Float[Array, ""]
@@ -56,7 +56,7 @@ class IndependentGroups(NamedTuple):
 
 
 def matching(relation: Relation, *, assignment: Solver = "auto") -> Matching:
-    """Average over factors the share of its ceiling that each reaches with the one code assigned to it.
+    """Average over factors what share of its ceiling each reaches with the one code assigned to it.
 
     Codes are assigned to factors one to one so that the total is largest. On absolute correlation this is the mean
     correlation coefficient, MCC.
@@ -94,8 +94,8 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
 
     Contract:
 
-    - Between 0 and the largest possible error. Rows or columns of zeros count 0; if no code is related to any factor,
-      the error is the largest. NaN if no factor varies.
+    - Between 0 and the largest possible error. Rows or columns that are zero count 0; if no code is related to any
+      factor, the error is the largest. NaN if no factor varies.
 
     Reference: Amari et al. 1996, §4; Yang & Amari 1997, §5.
     """
@@ -115,16 +115,16 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
 
 
 def independent_groups(relation: Relation) -> IndependentGroups:
-    """Count independent groups of codes and factors as a threshold falls through the entries of the relation.
+    """Count independent groups of codes and factors as a threshold falls through the relation's entries.
 
     At threshold ``t`` the graph has an edge for every non-zero entry ``≥ t``; a group is a connected component with at
     least one edge. The score is the area under the number of groups against the threshold (trapezoids). The dendrogram
-    lists the edges that join two sets of factors, by rank (from 0) and by threshold; edges of strength 0 come last, so
-    that there are always ``k − 1`` merges.
+    lists the edges that join two sets of factors, by rank (from 0) and by threshold; edges with strength 0 come last,
+    so that there are always ``k − 1`` merges.
 
     Contract:
 
-    - Entries are read as they are, not as shares of a ceiling.
+    - Entries are read as they are, not relative to a ceiling.
     - Equal entries are ordered by position; the order is unspecified in the reference.
     - Any non-finite code gives NaN in the score and meaningless merges.
 

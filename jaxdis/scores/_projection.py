@@ -1,4 +1,4 @@
-"""Disentanglement and completeness at any level of a structured representation."""
+"""Disentanglement and completeness at any level in a structured representation."""
 
 from typing import NamedTuple
 
@@ -50,18 +50,18 @@ def project(
     codes: Mask | None = None,
     factors: Mask | None = None,
 ) -> Float[Array, "u v"]:
-    """Sum strengths within groups of codes and groups of factors, and divide by their sum: a joint distribution.
+    """Sum strengths within code groups and factor groups, and divide by their sum: a joint distribution.
 
     Args:
       strength: ``[d, k]``; those below 0 count as 0.
       levels: the levels that the projection keeps; all when None (the identity).
-      codes, factors: ``[d]`` and ``[k]``, which of them count; all when None.
+      codes, factors: ``[d]`` and ``[k]``, which count; all when None.
 
     Returns:
-      ``[u, v]`` in the order of ``structure.groups``; all 0 if every strength is 0.
+      ``[u, v]`` ordered as ``structure.groups``; all 0 if every strength is 0.
 
     Raises:
-      ValueError: if the structure has another number of codes or factors than the matrix.
+      ValueError: if the structure has more or fewer codes or factors than the matrix.
 
     Reference: Dang-Nhu 2022, §3.2.
     """
@@ -75,7 +75,7 @@ def project(
 def disentanglement(strength, structure: Structure, levels: Levels = None, **masks) -> Float[Array, ""]:
     """Measure how exclusively each group of codes encodes one group of factors: ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))``.
 
-    See :func:`structured_score`, of which this is one number; arguments as :func:`project`.
+    See :func:`structured_score`, which has this as one number; arguments as :func:`project`.
     """
     return score_of(strength, structure, levels, **masks).disentanglement
 
@@ -83,7 +83,7 @@ def disentanglement(strength, structure: Structure, levels: Levels = None, **mas
 def completeness(strength, structure: Structure, levels: Levels = None, **masks) -> Float[Array, ""]:
     """Measure how exclusively one group of codes encodes each group of factors: ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``.
 
-    See :func:`structured_score`, of which this is one number; arguments as :func:`project`.
+    See :func:`structured_score`, which has this as one number; arguments as :func:`project`.
     """
     return score_of(strength, structure, levels, **masks).completeness
 
@@ -96,9 +96,9 @@ def informativeness(
 
     A factor that does not vary is left out; NaN if none varies.
 
-    Reference: Dang-Nhu 2022, §3.2. The formula prints ``‖v‖``; only deviations from the mean reproduce table 6 of the
-    paper, errors of 106 % for a factor that cannot be predicted (uncentered, the mean of a uniform rotation would give
-    50 %).
+    Reference: Dang-Nhu 2022, §3.2. The formula prints ``‖v‖``; only deviations from the mean reproduce the paper's
+    table 6, errors at 106 % for a factor that cannot be predicted (uncentered, a uniform rotation's mean would give 50
+    %).
     """
     if predicted.shape != values.shape:
         raise ValueError(f"predicted: must have the shape of values, {values.shape}, got {predicted.shape}")
@@ -113,12 +113,12 @@ def informativeness(
 def background(
     strength: Float[Array, "d k"], structure: Structure, label: str = "background", level: str | None = None
 ) -> tuple[Bool[Array, " d"], Bool[Array, " k"]]:
-    """Mask everything but the background, ``codes [d]`` and ``factors [k]``, for the arguments of the scores.
+    """Mask everything but the background, ``codes [d]`` and ``factors [k]``, for the scores' arguments.
 
-    The background's group of codes is the one with the largest strength for its factors, those with ``label`` in
-    ``level`` (the first when None). If no code encodes them, the first group is left out.
+    The background's code group is the one with the largest strength for its factors, those with ``label`` in ``level``
+    (the first when None). If no code encodes them, the first group is left out.
 
-    Reference: Dang-Nhu 2022, App. C.4 (the slot of higher importance for the background's color). If the slot is known,
+    Reference: Dang-Nhu 2022, App. C.4 (the slot that matters more for the background's color). If the slot is known,
     pass its mask instead: ``~structure.where("codes", "object", "slot 1")``.
     """
     level = structure.levels[0] if level is None else level
@@ -136,23 +136,23 @@ def structured_score(
     levels: tuple[str, ...] | None = None,
     threshold: Share = NOISE,
 ) -> StructuredScore:
-    """Score disentanglement and completeness of groups of codes and factors, at chosen levels of a structure.
+    """Score how disentangled and complete groups of codes and factors are, at chosen levels in a structure.
 
     Strengths, divided by their sum, are the joint distribution of a code ``X`` and a factor ``Y``; a projection ``ρ``
-    keeps some levels of the structure and sums over the others. With ``U`` groups of codes and ``V`` of factors, ``D(ρ)
-    = 1 − H_V(ρ(Y) | ρ(X))`` and ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``, with entropies to the base of the subscript.
+    keeps some of the structure's levels and sums over the others. With ``U`` groups of codes and ``V`` of factors,
+    ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))`` and ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``, with entropies to the base of the subscript.
 
     Options:
-      structure: a :class:`~jaxdis.scores._structure.Structure`; None puts every code and factor in a group of its own.
+      structure: a :class:`~jaxdis.scores._structure.Structure`; None gives every code and factor its own group.
       levels: the levels that the projection keeps; all when None.
-      threshold: strengths below this share of the largest in their column are first set to 0 (0 keeps all).
+      threshold: strengths are first set to 0 if they are below this share of the largest in their column (0 keeps all).
 
     Contract:
 
     - In [0, 1]. With all levels and threshold 0 it is DCI with weighted completeness (Theorem 1).
-    - With one group of factors ``D`` is 1, with one group of codes ``C`` is 1 (the entropy to base 1 is undefined).
-      Both are 0 for a relation that is 0 everywhere.
-    - A group counts in ``U`` or ``V`` if it holds an active code, or a factor of several values. Any non-finite code
+    - With one factor group ``D`` is 1, with one code group ``C`` is 1 (the entropy to base 1 is undefined). Both are 0
+      for a relation that is 0 everywhere.
+    - A group counts in ``U`` or ``V`` if it holds an active code, or a factor with several values. Any non-finite code
       gives NaN.
 
     Reference: Dang-Nhu 2022, §3.2; threshold: App. C.4.
@@ -172,7 +172,7 @@ def score_of(
     codes: Mask | None = None,
     factors: Mask | None = None,
 ) -> StructuredScore:
-    """Compute :func:`structured_score` of a bare matrix, with no threshold; arguments as :func:`project`."""
+    """Compute :func:`structured_score` on a bare matrix, with no threshold; arguments as :func:`project`."""
     joint = project(strength, structure, levels, codes=codes, factors=factors)
     rows, columns = (
         jnp.ones(joint.shape[axis], bool) if mask is None else _any(mask, structure.groups(side, levels))

@@ -12,10 +12,10 @@ ROUNDING = 1e-5
 
 
 class Reading(NamedTuple):
-    """A relation with one-valued factors set to 0 and marked. Rows of non-finite codes stay NaN.
+    """A relation with one-valued factors set to 0 and marked. Non-finite codes keep NaN rows.
 
     ``strength [d, k]``; ``ceiling [k]``, 1 in place of a one-valued factor's 0; ``valid [k]``; ``active [d]``;
-    ``num_factors`` and ``num_codes``, how many of each count.
+    ``num_factors`` and ``num_codes``, how many count.
     """
 
     strength: Float[Array, "d k"]
@@ -56,15 +56,15 @@ def only_valid(values: Float[Array, " k"], reading: Reading) -> Float[Array, " k
 def place_of_largest(rows: Float[Array, "r c"]) -> Int[Array, " r"]:
     """Return the first place in each row whose entry is the largest up to rounding; a NaN counts as the largest.
 
-    Programs that round strengths otherwise must not choose another one of several equal strengths, since what else is
-    known of the chosen code or factor differs.
+    Programs that round strengths otherwise must not choose another one among equal strengths, since what else is known
+    about the chosen code or factor differs.
     """
     best = rows.max(axis=1, keepdims=True)
     return jnp.argmax((rows >= best - ROUNDING * jnp.abs(best)) | jnp.isnan(rows), axis=1).astype(jnp.int32)
 
 
 def largest(matrix: Float[Array, "r c"], axis: int) -> Float[Array, " ..."]:
-    """Largest entry along an axis, NaN if any is NaN, which XLA's maximum of thousands of entries on CPU forgets."""
+    """Largest entry along an axis, NaN if any is NaN, which XLA's maximum forgets on CPU among thousands of entries."""
     return jnp.where(jnp.isnan(matrix).any(axis=axis), jnp.nan, matrix.max(axis=axis))
 
 

@@ -1,4 +1,4 @@
-"""How codes and factors are organized: their place in every level of a hierarchy."""
+"""How codes and factors are organized: their place at every level in a hierarchy."""
 
 import dataclasses
 import functools
@@ -14,7 +14,7 @@ Levels = str | Sequence[str] | None
 
 
 class Groups(NamedTuple):
-    """``number [d]`` (or ``[k]``): the group of each code (or factor), from 0; ``names``: the labels of each group."""
+    """``number [d]`` (or ``[k]``): the group of each code (or factor), from 0; ``names``: each group's labels."""
 
     number: np.ndarray
     names: tuple[tuple[str, ...], ...]
@@ -27,15 +27,15 @@ class Groups(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Structure:
-    """The hierarchy of codes and of factors. Immutable and hashable: a static option of a metric.
+    """How codes and factors are organized in levels. Immutable and hashable: a metric's static option.
 
     Attributes:
-      levels: names of the levels, such as ``("object", "property")``; any number of them.
+      levels: what the levels are called, such as ``("object", "property")``; as many as wanted.
       codes: one tuple per code with its label in each level: ``("slot 1", "dim 1")``.
       factors: one tuple per factor, ``("object 1", "red")``. Codes and factors share the levels, not the labels.
 
-    Groups may be ragged: a tuple need not exist for every combination of labels. Construct it with :meth:`of`,
-    :meth:`slots` or :meth:`flat`.
+    Groups may be ragged: not every combination of labels needs to exist. Construct it with :meth:`of`, :meth:`slots` or
+    :meth:`flat`.
 
     Reference: Dang-Nhu 2022, App. B.2 (structures as relations).
 
@@ -55,8 +55,8 @@ class Structure:
 
         Args:
           levels: distinct names.
-          codes, factors: one tuple of labels each; one with fewer labels than levels ends early, and is in the group
-            ``""`` of the missing levels.
+          codes, factors: one tuple with labels each; one with fewer labels than levels ends early, and is in the group
+            ``""`` at the missing levels.
 
         Raises:
           ValueError: for levels or tuples that are empty or not distinct, or for a tuple with too many labels.
@@ -78,16 +78,16 @@ class Structure:
         background: Sequence[str] = (),
         kinds: Mapping[str, str] | None = None,
     ) -> "Structure":
-        """Object-centric: ``slots`` equal slots of codes, and ``objects`` with the same ``properties`` as factors.
+        """Object-centric: ``slots`` equal slots as codes, and ``objects`` with the same ``properties`` as factors.
 
         Codes are ordered slot by slot, factors object by object, as in ``codes.reshape(n, slots * dims)``.
 
         Args:
-          slots: number of slots.
-          dims: number of codes per slot; or, for three levels, the kind of each: ``["mask"] * 16 + ["content"] * 64``.
-          objects: number of objects, or their names.
-          properties: of each object.
-          background: properties of the background, whose factors come first and belong to the object ``"background"``.
+          slots: how many slots.
+          dims: codes per slot; or, for three levels, each one's kind: ``["mask"] * 16 + ["content"] * 64``.
+          objects: how many objects, or their names.
+          properties: what each object has.
+          background: the background's properties, whose factors come first and belong to the object ``"background"``.
           kinds: property → kind (``"intrinsic"``, …), the third level ``"kind"``; needs kinds in ``dims``.
 
         Raises:
@@ -121,7 +121,7 @@ class Structure:
         return cls.of(("dimension",), codes, [(f"factor {j + 1}",) for j in range(num_factors)])
 
     def chosen(self, levels: Levels) -> tuple[str, ...]:
-        """Levels by name, in the order of the hierarchy; all of them for None (the identity projection).
+        """Levels by name, in the hierarchy's order; all for None (the identity projection).
 
         Raises:
           ValueError: for an unknown level.
@@ -135,7 +135,7 @@ class Structure:
         return tuple(level for level in self.levels if level in names)
 
     def groups(self, side: Side, levels: Levels = None) -> Groups:
-        """The groups of codes or of factors under the projection that keeps ``levels`` and drops the others."""
+        """The groups of codes or factors under the projection that keeps ``levels`` and drops the others."""
         checked_value("side", Side, side)
         return _groups(self, side, self.chosen(levels))
 
@@ -159,7 +159,7 @@ class Structure:
 
 
 def _words(name: str, words) -> tuple[str, ...]:
-    """A sequence of text, not text itself."""
+    """A sequence of texts, not a text itself."""
     entries = listed(words)
     if entries is None:
         raise ValueError(f"{name}: must be a sequence of names, got {shown(words)}")
@@ -167,7 +167,7 @@ def _words(name: str, words) -> tuple[str, ...]:
 
 
 def _numbered(name: str, kind: str, given) -> list[str]:
-    """Names, or ``kind 1``, ``kind 2``, … for a number of them."""
+    """Names, or ``kind 1``, ``kind 2``, … for a number."""
     if isinstance(given, int | np.integer):
         return [f"{kind} {i + 1}" for i in range(checked_value(name, Units, given))]
     return list(_words(name, given))

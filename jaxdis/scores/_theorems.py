@@ -1,4 +1,4 @@
-"""What one-dimensional projections imply for their union: bounds of a joint score; its exact value for two levels."""
+"""What one-dimensional projections imply for their union: bounds on a joint score; its exact value for two levels."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -39,9 +39,9 @@ class TwoLevels(NamedTuple):
 def lower_bound(
     strength: Float[Array, "d k"], structure: Structure, parts: Sequence[Levels], *, of: Of = "completeness"
 ) -> LowerBound:
-    """Compute the bounds of theorem 2: ``1 − k + Σ C(ρ_s) ≤ 1 − Σ (1 − C(ρ_s)) / log_{L_s} L ≤ C(∪ ρ_s)``.
+    """Compute the bounds in theorem 2: ``1 − k + Σ C(ρ_s) ≤ 1 − Σ (1 − C(ρ_s)) / log_{L_s} L ≤ C(∪ ρ_s)``.
 
-    ``L_s`` and ``L`` count the groups of codes (of factors, for disentanglement) of ``ρ_s`` and of the union. A part
+    ``L_s`` and ``L`` count the groups of codes (factors, for disentanglement) under ``ρ_s`` and under the union. A part
     with one group costs nothing.
 
     Args:
@@ -62,7 +62,7 @@ def lower_bound(
 def upper_bound(
     strength: Float[Array, "d k"], structure: Structure, parts: Sequence[Levels], *, of: Of = "completeness"
 ) -> Float[Array, ""]:
-    """Compute the bound of theorem 3: ``C(∪ ρ_s) ≤ 1 − max_s ((1 − C(ρ_s)) / log_{L_s} L − A_s)``.
+    """Compute the bound in theorem 3: ``C(∪ ρ_s) ≤ 1 − max_s ((1 − C(ρ_s)) / log_{L_s} L − A_s)``.
 
     Arguments as :func:`lower_bound`; for disentanglement ``X`` and ``Y`` are exchanged.
 
@@ -83,7 +83,7 @@ def upper_bound(
 def two_levels(
     strength: Float[Array, "d k"], structure: Structure, first: Levels, second: Levels, *, of: Of = "completeness"
 ) -> TwoLevels:
-    """Compute the parts of theorem 4: the joint score of two projections, its bound and three conditional informations.
+    """Compute the parts in theorem 4: two projections' joint score, its bound and three conditional informations.
 
     ``C = 1 − (1 − C₁) / log_{L₁} L − (1 − C₂) / log_{L₂} L + I_L(X₁; Y₂ | Y₁) + I_L(X₂; Y₁ | Y₂)
     + I_L(X₁; X₂ | Y₁, Y₂)``. Arguments as :func:`lower_bound`.
@@ -125,7 +125,7 @@ def _information(strength, structure, own: Levels, given: Levels, more: Levels, 
 
 
 def _entropy(strength, structure: Structure, own: Levels, given: Levels, of: Of):
-    """Joint entropy of levels of X and levels of Y, in nats: of the identity projection, summed into groups."""
+    """Joint entropy of levels of X and of Y, in nats: from the identity projection, summed into groups."""
     rows, columns = (own, given) if of == "completeness" else (given, own)
     joint = project(strength, structure)
     table = _indicator(structure, "codes", rows).T @ joint @ _indicator(structure, "factors", columns)
@@ -133,7 +133,7 @@ def _entropy(strength, structure: Structure, own: Levels, given: Levels, of: Of)
 
 
 def _indicator(structure: Structure, side: Side, levels: Levels) -> np.ndarray:
-    """``[d, groups]`` or ``[k, groups]``; of no levels, one group of all."""
+    """``[d, groups]`` or ``[k, groups]``; without levels, one group."""
     if levels == ():
         return np.ones((len(getattr(structure, side)), 1), np.float32)
     return structure.groups(side, levels).indicator

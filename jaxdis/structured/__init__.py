@@ -1,4 +1,4 @@
-"""Structured representations: slots in any order, objects, and the scores of each level of a hierarchy."""
+"""Structured representations: slots in any order, objects, and scores at each level of a hierarchy."""
 
 from jaxdis.scores._projection import (
     StructuredScore,

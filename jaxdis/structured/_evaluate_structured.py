@@ -1,4 +1,4 @@
-"""Structured disentanglement of many members whose slots are in any order, over groups of similar samples."""
+"""Structured disentanglement for many members whose slots are in any order, over groups of similar samples."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ ValidationShare = Annotated[float, Range(0, 0.2, below=True)]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The static part of a compiled program; see :func:`evaluate_structured` for the fields."""
+    """What is static in a compiled program; see :func:`evaluate_structured` for the fields."""
 
     structure: Structure
     projections: tuple[tuple[str, ...], ...]
@@ -64,14 +64,14 @@ class Settings:
 
 
 class SlotCodes(NamedTuple):
-    """What differs between members: their numbers, and the codes of their slots."""
+    """What differs between members: their numbers, and their slots' codes."""
 
     number: jax.Array
     codes: jax.Array
 
 
 class Shared(NamedTuple):
-    """What all members share; ``rows [g, q]``: the samples of each group, training samples first."""
+    """What all members share; ``rows [g, q]``: each group's samples, training samples first."""
 
     key: PRNGKeyArray
     factors: Factors
@@ -101,44 +101,45 @@ def evaluate_structured(
     devices: Sequence[jax.Device] | None = None,
     progress: Progress = False,
 ) -> Scores:
-    """Score disentanglement and completeness of slots at each level of their structure, in any order of the slots.
+    """Score how disentangled and complete slots in any order are, at each level of their structure.
 
-    In every group of samples, permutation-invariant probing (:func:`jaxdis.structured.probe`) orders the slots and a
-    relation gives the importance of each code for each factor. Small importances are dropped, and the matrix is scored
+    In every group of samples, permutation-invariant probing (:func:`jaxdis.structured.probe`) orders the slots, and a
+    relation tells how important each code is for each factor. Small importances are dropped, and the matrix is scored
     under every projection (:func:`jaxdis.structured.structured_score`). Scores are averaged over groups.
 
     Args:
-      codes: ``[n, s, p]``, or ``[m, n, s, p]`` for a zoo: ``s`` slots of ``p`` codes. NumPy, JAX or DLPack.
-      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers, in the order of the structure.
+      codes: ``[n, s, p]``, or ``[m, n, s, p]`` for a zoo: ``s`` slots with ``p`` codes each. NumPy, JAX or DLPack.
+      factors: :class:`Factors`, or class numbers ``[n, k]``, in the structure's order.
       structure: the hierarchy of the ``s · p`` codes, slot after slot, and of the ``k`` factors. Slots are its first
         level.
       key: random key for the split and the final relation; ``jax.random.key(0)`` when None.
-      groups: number of groups of equal length, one after the other (as ``FactorSpace.local_groups`` draws them); or an
-        array ``[n]`` with the group number of each sample, for groups of equal length.
-      projections: a sequence whose entries are one level or several; when None, each level alone and all of them
-        together (``identity``).
-      background: label of the background among objects (``"background"``). Under the projection to the first level, its
+      groups: how many equally long groups follow one after the other (as ``FactorSpace.local_groups`` draws them); or
+        ``[n]``, each sample's group number, for equally long groups.
+      projections: a sequence whose entries are one level or several; when None, each level alone and all together
+        (``identity``).
+      background: the background's label among objects (``"background"``). Under the projection to the first level, its
         factors are left out, and so is the slot that is most informative about them.
-      categorical: names or columns of the factors whose classes have no order.
-      encoding, start, iterations, penalty: options of probing; ``start="given"`` with ``iterations=0`` keeps the order.
-      threshold: importances below this share of the largest of their factor become 0.
-      final: the relation, by name or spec, which sees the factors as numbers. Forests of 10 trees of depth 15 by
-        default.
-      validation_share: share of each group, less than a fifth, on which a final relation chooses among several values
-        of an option, such as ``RELATIONS["random_forest"]`` among several depths. It is taken from the held-out fifth.
+      categorical: names or columns: factors whose classes have no order.
+      encoding, start, iterations, penalty: options for probing; ``start="given"`` with ``iterations=0`` keeps the
+        order.
+      threshold: importances below this share of their factor's largest become 0.
+      final: the relation, by name or spec, which sees the factors as numbers. By default, forests with 10 trees of
+        depth 15.
+      validation_share: which share of each group, less than a fifth, a final relation uses to choose among several
+        option values, such as ``RELATIONS["random_forest"]`` among several depths. It is taken from the held-out fifth.
       numbers, batch_size, devices: as for :func:`jaxdis.evaluate`.
-      progress: True draws a bar; a function is called with the number of finished members and of all members.
+      progress: True draws a bar; a function is called with how many members are finished and how many there are.
 
     Returns:
       :class:`Scores`, with a leading axis ``m`` for a zoo.
 
-      - Columns ``object.disentanglement``, ``object.completeness``, … for the levels of the structure; all levels
-        together are ``identity``.
-      - Column ``informativeness``, which is the paper's prediction error here: the mean over factors of RMSE / σ on
-        held-out samples. 0 is best; absent for a relation without ``fit``.
+      - Columns ``object.disentanglement``, ``object.completeness``, … for the structure's levels; all levels together
+        are ``identity``.
+      - Column ``informativeness``, which is the paper's prediction error here: RMSE / σ on held-out samples, averaged
+        over factors. 0 is best; absent for a relation without ``fit``.
       - Parts ``object.joint`` ``[u, v]`` and ``importance`` ``[d, k]``, means over groups;
-        ``informativeness.per_factor``; ``completeness.per_factor`` ``[k]`` of each factor over all codes, if all levels
-        together are among the projections.
+        ``informativeness.per_factor``; ``completeness.per_factor`` ``[k]`` over all codes, if all levels together are
+        among the projections.
       - Parts ``probing.trace`` ``[g, iterations]``, ``probing.iterations`` ``[g]`` and ``probing.orders`` ``[n, s]``.
 
     Raises:
@@ -151,7 +152,7 @@ def evaluate_structured(
     - A factor that does not vary in a group is left out there. A member with non-finite codes is NaN.
 
     Reference: Dang-Nhu 2022, §3–4 and App. C. The paper uses 4,000/500/500 samples per group to fit, to validate the
-    depth of trees and to evaluate: ``validation_share=0.1`` and ``final=Spec(random_forest)`` with several depths. By
+    trees' depth and to evaluate: ``validation_share=0.1`` and ``final=Spec(random_forest)`` with several depths. By
     default the depth is 15, and all 1,000 evaluate.
 
     Example:
@@ -218,21 +219,21 @@ def check_choice(final: Spec, validation_share: float) -> None:
     """A relation that chooses an option needs samples for it.
 
     Raises:
-      ValueError: for a share of 0.
+      ValueError: for share 0.
     """
     if final.needs_validation and not validation_share:
         raise ValueError(f"validation_share: must be a share on which {final.name} can choose an option, got 0")
 
 
 def _in_order(settings: Settings, names) -> list[str]:
-    """Columns and parts in the order of the projections; a compiled program returns them in alphabetical order."""
+    """Columns and parts in the projections' order; a compiled program returns them in alphabetical order."""
     asked = [_name(settings.structure, levels) for levels in settings.projections]
     fields = [f"{name}.{field}" for name in asked for field in ("disentanglement", "completeness", "joint")]
     return list(dict.fromkeys([*fields, *names]))
 
 
 def score_slots(settings: Settings, member: SlotCodes, shared: Shared) -> dict[str, jax.Array]:
-    """All columns and parts of one member. Traced, pure."""
+    """All columns and parts for one member. Traced, pure."""
     finite = jnp.isfinite(member.codes).all()
     codes = jnp.where(finite, member.codes, 0.0)
     key = jax.random.fold_in(shared.key, member.number)
@@ -262,7 +263,7 @@ def score_slots(settings: Settings, member: SlotCodes, shared: Shared) -> dict[s
 
 
 def _score_group(settings: Settings, key, codes, factors: Factors):
-    """Scores of one group; whether any factor varies in it, as 0 or 1; and the result of probing without the codes."""
+    """One group's scores; whether any factor varies in it, as 0 or 1; and what probing returned, without the codes."""
     n = codes.shape[0]
     cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
     probed = probe(
@@ -335,7 +336,7 @@ def _projections(structure: Structure, projections) -> tuple[tuple[str, ...], ..
 
 
 def _objects(structure: Structure, background: str | None) -> tuple[tuple[int, ...], ...]:
-    """Columns of each object's factors, in a common order, if all objects have the same properties; otherwise none."""
+    """Each object's factor columns, in a common order, if all objects have the same properties; otherwise none."""
     number, names = structure.groups("factors", structure.levels[0])
     rests = [row[1:] for row in structure.factors]
     columns = [sorted(np.flatnonzero(number == o).tolist(), key=rests.__getitem__) for o in range(len(names))]
@@ -362,7 +363,7 @@ def _column(factors: Factors, name: str | int) -> int:
 
 
 def _rows(groups, n: int, key) -> np.ndarray:
-    """Samples of each group ``[g, q]``, shuffled within it."""
+    """Each group's samples ``[g, q]``, shuffled within it."""
     if isinstance(groups, bool | str) or groups is None or np.ndim(groups) == 0:
         groups = checked_value("groups", Count, groups)
         if n % groups:

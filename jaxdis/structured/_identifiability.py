@@ -1,4 +1,4 @@
-"""Are blocks of factors, such as the properties of an object, identified by blocks of codes, such as a slot?"""
+"""Do blocks of codes, such as slots, identify blocks of factors, such as an object's properties?"""
 
 import functools
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ Blocks = Sequence[Sequence[int]]
 
 
 class Identified(NamedTuple):
-    """``score []``, ``matched []`` less ``others []``; ``matrix [a, b]``, the variance of each block of factors that
-    each block of codes explains; ``block [b]``, the block of codes of each block of factors, −1 for none."""
+    """``score []``, ``matched []`` less ``others []``; ``matrix [a, b]``, how much variance in each factor block each
+    code block explains; ``block [b]``, each factor block's code block, −1 for none."""
 
     score: Float[Array, ""]
     matched: Float[Array, ""]
@@ -40,11 +40,11 @@ def block_identifiability(
     regression: Literal["kernel", "linear"] = "kernel",
     penalty: Positive | None = None,
 ) -> Identified:
-    """Explain each block of factors by one block of codes, and ask how much other blocks explain of it.
+    """Explain each block of factors by one block of codes, and ask how much of it other blocks explain.
 
-    Ridge regression from each block of codes to each block of factors gives the mean share of held-out variance that it
+    Ridge regression from each code block to each factor block gives the mean share of held-out variance that it
     explains, R², or 0 if it is negative. Blocks are matched one to one so that the sum is largest. The score is the
-    mean over blocks of factors of the matched R² less the largest of any other block.
+    matched R² less the largest by any other block, averaged over factor blocks.
 
     >>> values = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
     >>> factors, codes = jaxdis.Factors.of(values, (None, None)), values[:, ::-1]
@@ -60,24 +60,24 @@ def block_identifiability(
       codes: ``[n, d]``.
       factors: ``[n, k]``; class numbers are taken as values.
       test: held-out codes ``[m, d]`` and factors.
-      blocks: numbers of the codes of each block.
-      factor_blocks: numbers of the factors of each block, such as those of one object.
+      blocks: the numbers of each block's codes.
+      factor_blocks: the numbers of each block's factors, such as one object's.
       regression: ``"kernel"`` as ``r2_kernel``, or ``"linear"`` as ``r2_linear``.
-      penalty: of the ridge regression; 1 for kernels, 1e-4 for linear maps when None.
+      penalty: for the ridge regression; 1 for kernels, 1e-4 for linear maps when None.
 
     Raises:
       ValueError: for blocks that are empty or name codes or factors that there are not.
 
     Contract:
 
-    - In [−1, 1]: 1 if each block of factors is a smooth (or linear) function of its block of codes and no other block
-      says anything of it; 0 if the blocks know equally much. ``matched`` alone is block identifiability.
+    - In [−1, 1]: 1 if each factor block is a smooth (or linear) function of its code block and no other block says
+      anything about it; 0 if the blocks know equally much. ``matched`` alone is block identifiability.
     - Blocks of factors that depend on each other are explained by each other's codes, which lowers the score.
-    - A block of factors without a block of codes counts 0 in ``matched``. One-valued factors are left out. Any
-      non-finite code gives NaN. Deterministic.
+    - A factor block without a code block counts 0 in ``matched``. One-valued factors are left out. Any non-finite code
+      gives NaN. Deterministic.
 
-    Reference: Brady et al. 2023 and its released code for latents in a fixed order (kernel ridge regression of penalty
-    1, and the difference); von Kügelgen et al. 2021 (R² of a block).
+    Reference: Brady et al. 2023 and its released code for latents in a fixed order (kernel ridge regression with
+    penalty 1, and the difference); von Kügelgen et al. 2021 (R² for a block).
     """
     codes, test_codes = (jnp.asarray(table, jnp.float32) for table in (codes, test[0]))
     counts = {"blocks": (blocks, codes.shape[1]), "factor_blocks": (factor_blocks, factors.num_factors)}
@@ -104,7 +104,7 @@ def block_identifiability(
 
 @functools.partial(jax.jit, static_argnames=("predict", "penalty"))
 def _explained(columns, codes, factors: Factors, test_codes, test_factors: Factors, predict, penalty):
-    """The share of each factor that each block of codes ``[a, w]`` explains, and 1 where there is one, both else 0."""
+    """What share of each factor each code block ``[a, w]`` explains, and 1 where there is one, both else 0."""
 
     def of_block(columns):
         held_out = Sample(test_codes[:, columns], test_factors)
@@ -126,14 +126,14 @@ def slot_identifiability(
 ) -> Identified:
     """Score slot identifiability: is each object explained by one slot, and by no other?
 
-    :func:`block_identifiability` with the codes of a slot as a block, and the properties of an object.
+    :func:`block_identifiability` with a slot's codes as a block, and an object's properties.
 
     Args:
       codes: ``[n, s, d]``, slots in the same order in all samples: put them into the order that :func:`probe` finds by
         :func:`take_slots`.
       factors: ``[n, k]``.
       test: held-out slots ``[m, s, d]`` and factors.
-      objects: for each object the columns of its properties.
+      objects: for each object its properties' columns.
       regression, penalty: as there.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The order of slots that a linear model fits best: all orders up to 7 slots, a search for more."""
+"""Which order of slots a linear model fits best: all orders up to 7 slots, a search for more."""
 
 import itertools
 from typing import NamedTuple
@@ -35,12 +35,11 @@ def best_orders(
     *,
     exact: bool | None = None,
 ) -> Int[Array, "n s"]:
-    """Find for each sample the order ``π`` of slots with the least ``‖targets − Σ_p codes[π(p)] · coefficients[p]‖²``.
+    """Find for each sample the slot order ``π`` with the least ``‖targets − Σ_p codes[π(p)] · coefficients[p]‖²``.
 
-    The contribution of slot ``s`` in position ``p`` is ``a[s, p] = codes[s] · coefficients[p]``. The error of an order
-    is a sum of inner products of these, which are computed once. This is not an assignment problem: every position
-    contributes to every target, so the error is quadratic in the order. Up to ``MOST_EXACT`` slots every order is
-    tried, in chunks.
+    Slot ``s`` contributes ``a[s, p] = codes[s] · coefficients[p]`` in position ``p``. An order's error is a sum of
+    inner products between these, which are computed once. This is not an assignment problem: every position contributes
+    to every target, so the error is quadratic in the order. Up to ``MOST_EXACT`` slots every order is tried, in chunks.
 
     With more slots, a search starts from ``current``. It takes the best assignment for the error linearized there, if
     that is better, and then, up to ``SWEEPS`` times, exchanges the two slots that lower the error most, until no
@@ -80,10 +79,10 @@ def best_orders(
 
 @checked
 def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n q"]) -> Float[Array, "n q p"]:
-    """Put the slots of codes (or some of them) into the given orders.
+    """Put codes' slots (or some of them) into the given orders.
 
     Raises:
-      ValueError: for other numbers of samples, or orders that name no slot; traced orders are not looked at.
+      ValueError: for more or fewer samples, or orders that name no slot; traced orders are not looked at.
     """
     if codes.shape[0] != orders.shape[0]:
         raise ValueError(f"orders: must have the {codes.shape[0]} samples of codes, got {orders.shape[0]}")
@@ -103,7 +102,7 @@ def _costs(codes, targets, coefficients) -> Costs:
 
 
 def _every_order(costs: Costs) -> Int[Array, "n s"]:
-    """The best of all orders: the costs are multiplied by a table of zeros and ones with one column per order."""
+    """The best order: costs are multiplied by a table with zeros and ones, one column per order."""
     n, slots = costs.single.shape[:2]
     orders = np.array(list(itertools.permutations(range(slots))), np.int32)
     p, q = np.triu_indices(slots, 1)

@@ -1,4 +1,4 @@
-"""Probing of a representation whose slots are in any order: Algorithm 1 of Dang-Nhu 2022."""
+"""Probing a representation whose slots are in any order: Algorithm 1 in Dang-Nhu 2022."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -20,7 +20,7 @@ ROUNDS = 8
 
 
 class Probe(NamedTuple):
-    """The result of Algorithm 1.
+    """What Algorithm 1 returns.
 
     - ``orders [n, s]``: position ``p`` takes slot ``orders[:, p]``.
     - ``codes [n, s, p]``: the codes in these orders, standardized.
@@ -57,30 +57,28 @@ def probe(
     iterations: Natural = 100,
     exact: bool | None = None,
 ) -> Probe:
-    """Find, for each sample, the order of its slots that a single linear model of all factors fits best.
+    """Find, for each sample, in which order of its slots a single linear model fits all factors best.
 
     M-step: ridge regression from all slots, in their present order, to all factors, in closed form. E-step: for each
     sample the order with the least squared error (:func:`jaxdis.structured._orders.best_orders`: exact up to 7 slots).
     Both repeat until no order changes, at most ``iterations`` times.
 
     Args:
-      codes: ``[n, s, p]``, ``s`` slots of ``p`` codes.
-      train: ``[n]``, the samples of the M-step; all when None. Every sample is ordered by its own factors.
-      categorical: columns of factors whose classes have no order; the others are numbers.
-      encoding: targets of categorical factors. ``"ordered"`` as in the paper (equally spaced values, in the order of
-        the classes that is predicted best) or ``"one_hot"``.
-      objects: for each object the columns of its properties, in the same order for all objects; used by
-        ``start="best"``.
-      start: ``"given"``, the order of the input (the paper). ``"best"``: the start with the least error of the first
-        M-step among three: this order, the order that clusters slots around positions and, if there are ``objects``,
-        the order in which one linear model shared by all slots predicts the objects.
-      penalty: of the ridge regression; the paper does not state it (scikit-learn's default is 1).
-      iterations: largest number of M- and E-steps.
+      codes: ``[n, s, p]``, ``s`` slots with ``p`` codes each.
+      train: ``[n]``, the samples in the M-step; all when None. Every sample is ordered by its own factors.
+      categorical: columns whose classes have no order; the others are numbers.
+      encoding: targets for categorical factors. ``"ordered"`` as in the paper (equally spaced values, with classes in
+        the order that is predicted best) or ``"one_hot"``.
+      objects: for each object its properties' columns, in the same order for all objects; used by ``start="best"``.
+      start: ``"given"``, the input's order (the paper). ``"best"``: whichever has the least error in the first M-step:
+        this order, the order that clusters slots around positions and, if there are ``objects``, the order in which one
+        linear model shared by all slots predicts the objects.
+      penalty: for the ridge regression; the paper does not state it (scikit-learn's default is 1).
+      iterations: the most M- and E-steps.
       exact: whether the E-step tries all orders; by the number of slots when None.
 
-    ``"given"`` suffices for groups as wide as those of the paper's table 7. Use ``"best"`` for narrower or noisier
-    groups, in which objects differ much more than samples do: from the given order, Algorithm 1 then ends in poor local
-    minima.
+    ``"given"`` suffices for groups as wide as in the paper's table 7. Use ``"best"`` for narrower or noisier groups, in
+    which objects differ much more than samples do: from the given order, Algorithm 1 then ends in poor local minima.
 
     Contract:
 
@@ -127,7 +125,7 @@ def probe(
 
 
 def _check(n: int, factors: Factors, train, categorical, objects) -> None:
-    """Check what the annotations of :func:`probe` do not say."""
+    """Check what :func:`probe` does not annotate."""
     if not n == factors.num_samples == (n if train is None else len(train)):
         raise ValueError(f"codes: must have as many samples as factors and train, got {n}")
     entries = listed(objects)
@@ -141,7 +139,7 @@ def _check(n: int, factors: Factors, train, categorical, objects) -> None:
 
 
 def _ridge(layout: Layout, codes, columns, seen, penalty) -> _Fit:
-    """The M-step, solved for the basis of all factors at once; every encoding is a linear mixture of the basis."""
+    """The M-step, solved for all factors' basis at once; every encoding mixes the basis linearly."""
     n, slots, dims = codes.shape
     total = seen.sum()
     inputs = codes.reshape(n, slots * dims)
@@ -171,7 +169,7 @@ def _best_start(codes, input_order, values, objects, m_step):
 
 
 def _clustered(codes):
-    """Orders that match each sample's slots to the means of the positions, alternating with updates of these means."""
+    """Orders that match each sample's slots to the positions' means, alternating with updates to these means."""
 
     def step(means, _):
         distance = ((codes[:, :, None] - means[None, None]) ** 2).sum(axis=3)
@@ -184,7 +182,7 @@ def _clustered(codes):
 def _shared(codes, values, objects):
     """Orders in which one linear model, the same for every slot, predicts object ``o`` from position ``o``.
 
-    It starts from the regression of the sum over objects on the sum over slots, which does not depend on the order.
+    It starts from regressing the sum over objects on the sum over slots, which does not depend on the order.
     """
     n, slots, _ = codes.shape
     read = min(slots, len(objects))
@@ -217,7 +215,7 @@ def _shared(codes, values, objects):
 
 
 def _scaled(array: Float[Array, "n s p"]) -> Float[Array, "n s p"]:
-    """Each code with mean 0 and variance 1 over samples and slots, whatever the order of slots; constants become 0."""
+    """Each code with mean 0 and variance 1 over samples and slots, whatever order slots have; constants become 0."""
     first = array[:1, :1]
     centered = array - first
     centered = centered - centered.mean(axis=(0, 1), keepdims=True)

@@ -1,4 +1,4 @@
-"""Agreement of masks: adjusted Rand index, segmentation covering, and slots matched to objects by overlap."""
+"""How masks agree: adjusted Rand index, segmentation covering, and slots matched to objects by overlap."""
 
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,7 @@ class Covering(NamedTuple):
 
 
 class OrderAgreement(NamedTuple):
-    """``exact []``: share of samples whose orders agree; ``mismatch []``: mean number of positions that differ."""
+    """``exact []``: how often orders agree; ``mismatch []``: in how many positions they differ on average."""
 
     exact: Float[Array, ""]
     mismatch: Float[Array, ""]
@@ -32,13 +32,13 @@ class OrderAgreement(NamedTuple):
 def contingency(
     true: Masks, predicted: Masks, true_segments: Units, predicted_segments: Units, *, method: Method = "auto"
 ) -> Float[Array, "*images t q"]:
-    """Count how many pixels of each image are in each true and each predicted segment.
+    """Count how many of each image's pixels are in each true and each predicted segment.
 
     Args:
-      true, predicted: ``[..., h, w]``, numbers of segments from 0; any leading axes (images, members, …). Numbers
-        beyond the last segment are left out.
-      true_segments, predicted_segments: number of segments.
-      method: ``"scatter"`` or a product of ``"one_hot"`` matrices; ``"auto"`` chooses by platform.
+      true, predicted: ``[..., h, w]``, segment numbers from 0; any leading axes (images, members, …). Numbers beyond
+        the last segment are left out.
+      true_segments, predicted_segments: how many segments.
+      method: ``"scatter"`` or multiplied ``"one_hot"`` matrices; ``"auto"`` chooses by platform.
     """
     if true.shape != predicted.shape:
         raise ValueError(f"predicted: must have the shape of true, {true.shape}, got {predicted.shape}")
@@ -62,17 +62,16 @@ def ari(
     """Compare two partitions of each image's pixels by the adjusted Rand index: 0 by chance, 1 if they are equal.
 
     Args:
-      true, predicted: ``[..., h, w]``, numbers of segments; 0 is the true background.
-      true_segments, predicted_segments: number of segments, including the background.
-      foreground: whether to leave out the pixels of the true background.
+      true, predicted: ``[..., h, w]``, segment numbers; 0 is the true background.
+      true_segments, predicted_segments: how many segments, including the background.
+      foreground: whether to leave out the true background's pixels.
       method: as for :func:`contingency`.
 
     Contract:
 
-    - In [−1, 1]; the numbering of segments does not matter.
+    - In [−1, 1]; how segments are numbered does not matter.
     - A single segment on both sides gives 1, on one side 0.
-    - An image without pixels (without foreground) gives NaN, as in the released evaluation of IODINE; scikit-learn
-      gives 1.
+    - An image without pixels (without foreground) gives NaN, as in IODINE's released evaluation; scikit-learn gives 1.
 
     Reference: Hubert & Arabie 1985; Greff et al. 2019, App. (foreground).
     """
@@ -134,7 +133,7 @@ def match_slots(
     method: Method = "auto",
     assignment: Solver = "optax",
 ) -> Int[Array, "*images t"]:
-    """Assign to each true segment a slot (predicted segment) of its own, with the largest total overlap.
+    """Assign to each true segment its own slot (predicted segment), with the largest total overlap.
 
     Overlap is intersection over union; −1 marks a segment without a slot. Arguments as for :func:`ari`;
     ``assignment="scipy"`` solves the assignments on the host, all images in one call.
@@ -149,7 +148,7 @@ def match_slots(
 
 @checked
 def order_agreement(orders: Int[Array, "n s"], reference: Int[Array, "n s"], *, align: bool = True) -> OrderAgreement:
-    """Compare the orders of slots found by probing with those found by matching masks.
+    """Compare the slot orders found by probing with those found by matching masks.
 
     Args:
       orders: position ``p`` takes slot ``orders[:, p]``, as in :class:`~jaxdis.structured._probing.Probe`.
@@ -171,7 +170,7 @@ def order_agreement(orders: Int[Array, "n s"], reference: Int[Array, "n s"], *, 
 
 
 def _overlap(true, predicted, true_segments, predicted_segments, method):
-    """Intersections over union ``[..., t, q]``, and the pixels of each true segment."""
+    """Intersections over union ``[..., t, q]``, and each true segment's pixels."""
     table = contingency(true, predicted, true_segments, predicted_segments, method=method)
     rows, columns = table.sum(axis=-1), table.sum(axis=-2)
     union = rows[..., :, None] + columns[..., None, :] - table

@@ -15,10 +15,10 @@ MOST_ORDERED = 6
 
 
 class Layout(NamedTuple):
-    """Which columns of the basis and of the targets belong to which factor; static.
+    """Which columns in the basis and the targets belong to which factor; static.
 
-    ``sizes [k]``: number of classes of a category, 1 for a number. The basis ``[n, t]`` has one column per number and
-    one per class of a category. Targets ``[n, c]`` are the basis times a matrix ``mix [t, c]``.
+    ``sizes [k]``: how many classes a category has, 1 for a number. The basis ``[n, t]`` has one column per number and
+    one per class in a category. Targets ``[n, c]`` are the basis times a matrix ``mix [t, c]``.
     """
 
     sizes: tuple[int, ...]
@@ -40,10 +40,10 @@ class Layout(NamedTuple):
 
 
 def layout_of(sizes: tuple[int | None, ...], categorical: tuple[int, ...], encoding: Encoding) -> Layout:
-    """The layout of factors of these sizes.
+    """The layout for factors of these sizes.
 
     Raises:
-      ValueError: for a continuous category, or one of too many classes for ``"ordered"``.
+      ValueError: for a continuous category, or one with too many classes for ``"ordered"``.
     """
     for j in categorical:
         if sizes[j] is None:
@@ -66,15 +66,15 @@ def basis(layout: Layout, values: Float[Array, "n k"]) -> Float[Array, "n t"]:
 
 
 def mixing(layout: Layout, gram: Float[Array, "t t"], error: Float[Array, "t t"]) -> Float[Array, "t c"]:
-    """The matrix from the basis to targets with variance 1 per factor and the best order of each category's classes.
+    """The matrix from the basis to targets with variance 1 per factor and each category's classes in the best order.
 
     ``"ordered"``: classes have equally spaced values from −1 to 1, in the order with the least error relative to the
     variance; two classes are −1 and 1. ``"one_hot"``: indicators, whose variances add to 1. A factor that does not vary
     is 0.
 
     Args:
-      gram: ``TᵀT / n`` of the centered basis ``T``.
-      error: the same for the part of ``T`` that a linear model leaves unexplained.
+      gram: ``TᵀT / n`` for the centered basis ``T``.
+      error: the same for what a linear model leaves unexplained in ``T``.
 
     Reference: Dang-Nhu 2022, App. C.4 ("−1, 0 and −1", where the last should be 1: "we match the classes to these
     values in order to minimize prediction error").

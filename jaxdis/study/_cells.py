@@ -1,4 +1,4 @@
-"""The cells of a study, train → encode → score: the members, and what identifies each cell."""
+"""A study's cells, train → encode → score: the members, and what identifies each cell."""
 
 import dataclasses
 import functools
@@ -15,10 +15,10 @@ from jaxdis.study._store import cell_id, ids_of_children
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One row of a study: a trained model with the ids of its cells. Small, since it is sent to workers.
+    """One row in a study: a trained model with its cells' ids. Small, since it is sent to workers.
 
-    ``seeds`` are the ids of the codes of all seeds of its setting, its own among them. ``last`` is False for members
-    that are kept along training, whose label has the number of updates.
+    ``seeds`` are the ids of the codes under all seeds of its setting, its own among them. ``last`` is False for members
+    that are kept along training, whose label says after how many updates.
     """
 
     training: int
@@ -32,7 +32,7 @@ class Member:
 
 
 def cells(study: Study) -> Iterator[Member]:
-    """Every member in order: trainings, then variants, settings, seeds, and numbers of updates."""
+    """Every member in order: trainings, then variants, settings, seeds, and updates."""
     ids = [_score_ids(study, name) for name, _ in study.metrics]
     encode_id = ids_of_children(lambda train: encode_spec(study, train))
     for position, training in enumerate(study.trainings):
@@ -54,7 +54,7 @@ def cells(study: Study) -> Iterator[Member]:
 
 
 def _score_ids(study: Study, name: str) -> Callable[[str, Sequence[str]], str]:
-    """The id of a score by the ids of the codes: of a member, and of all seeds of its setting."""
+    """A score's id by the ids of codes: the member's, and those of all seeds of its setting."""
     if name in dict(study.metrics_of_seeds):
         return lambda encode, seeds: cell_id(score_spec(study, encode, name, seeds))
     of_member = ids_of_children(functools.partial(score_spec, study, name=name))
@@ -83,12 +83,12 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
 
 @functools.lru_cache(maxsize=256)
 def _config(config: Config, model: str) -> dict:
-    """The description of the program that trains one variant alone."""
+    """What describes the program that trains one variant alone."""
     return describe(dataclasses.replace(config, method=config.method.alone(model)))
 
 
 def _updates(training: Training, label: Mapping) -> dict:
-    """The updates after which a member was kept; nothing after all of them, so that it is the member of any study."""
+    """The updates after which a member was kept; nothing after all, so that it is the same member in any study."""
     return {} if label.get("updates") in (None, training.config.steps) else {"updates": label["updates"]}
 
 
@@ -97,7 +97,7 @@ def encode_spec(study: Study, train: str) -> dict:
 
 
 def score_spec(study: Study, encode: str, name: str, seeds: Sequence[str] = ()) -> dict:
-    """The specification of a score of the codes ``encode``; a metric of seeds depends on the codes of all ``seeds``."""
+    """What specifies a score of the codes ``encode``; a metric of seeds depends on the codes of all ``seeds``."""
     metric = dict(study.metrics)[name]
     cell = {"kind": "score", "encode": encode, "metric": _described(metric), "numerics": NUMERICS}
     if isinstance(metric, Udr):

@@ -1,4 +1,4 @@
-"""The cost of the cells of a study before it runs: arithmetic, time and disk space."""
+"""What a study's cells cost before it runs: arithmetic, time and disk space."""
 
 import functools
 import time
@@ -34,7 +34,7 @@ RECORD_BYTES = 4096
 
 
 def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
-    """Costs of all cells of a study of trained models, by kind."""
+    """What all cells cost in a study with trained models, by kind."""
     per_second = TRAINING_EFFICIENCY * product_rate()
     flops, disk, seconds, memory = (dict.fromkeys(KINDS, 0.0) for _ in range(4))
     cost_of_config: dict[Config, ModelCost] = {}
@@ -61,8 +61,8 @@ def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
 
 
 class ModelCost(NamedTuple):
-    """Floating-point operations of one update and of representing one image, parameters, numbers per image, and bytes
-    of memory of an update and of representing the images that are encoded at a time, at most."""
+    """Floating-point operations to update once and to represent one image, parameters, numbers per image, and the most
+    memory in bytes to update and to represent the images that are encoded at a time."""
 
     update_flops: int
     image_flops: int
@@ -73,7 +73,7 @@ class ModelCost(NamedTuple):
 
 
 def model_cost(training: Training) -> ModelCost:
-    """What one member of a training costs."""
+    """What one trained member costs."""
     name, file = training.config.data, training.config.source
     shape = DATASETS[name].shape if file is None else DATASETS[name].open(name, file)[1].shape
     factors = np.zeros((2, len(DATASETS[name].space.sizes)), np.int32)
@@ -108,7 +108,7 @@ def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: i
 
 
 def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
-    """Floating-point operations per second of a float32 matrix product on the default device, measured now."""
+    """Floating-point operations per second in a float32 matrix product on the default device, measured now."""
     square = jnp.ones((size, size), jnp.float32)
     product = jax.jit(lambda a: a @ a)
     product(square).block_until_ready()

@@ -43,16 +43,16 @@ class Training:
       sweep: (variant, ((setting, values), …)), …: all combinations.
       seeds: for every combination.
       pool: train on this many images, drawn once from the data set; None draws new images for every batch.
-      held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics of novel
-        combinations are evaluated on it.
-      held_out_share: random share of all combinations that is never trained on; the held-out samples of all metrics are
-        then drawn from these.
-      region: a region of the factors that is never trained on, a dataclass of plain values such as
-        :class:`jaxdis.data._teapot.Gap`; metrics of novel combinations are evaluated inside.
-      correlated: (factor, factor, spread): arguments of :meth:`jaxdis.data.FactorSpace.correlated`.
-      keep: numbers of updates after which members are kept and scored, too, as in :func:`jaxdis.models.train`.
-      labels: (column, text) pairs that tell these members from those of other trainings of the same model, for example
-        ``(("masks", "decoder"),)``. Columns of the table of results; models that differ in them count as different.
+      held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics that need
+        novel combinations are evaluated on it.
+      held_out_share: the random share of all combinations that is never trained on; all metrics then draw their
+        held-out samples from it.
+      region: a region in the factors that is never trained on, a dataclass with plain values such as
+        :class:`jaxdis.data._teapot.Gap`; metrics that need novel combinations are evaluated inside.
+      correlated: (factor, factor, spread): arguments to :meth:`jaxdis.data.FactorSpace.correlated`.
+      keep: after how many updates members are kept and scored, too, as in :func:`jaxdis.models.train`.
+      labels: (column, text) pairs that tell these members from others with the same model, for example ``(("masks",
+        "decoder"),)``. They are columns in the results; models that differ in them count as different.
     """
 
     config: Config
@@ -104,7 +104,7 @@ class Training:
 
     @property
     def has_novel(self) -> bool:
-        """Whether combinations are left out on which metrics of novel combinations are evaluated."""
+        """Whether combinations are left out on which metrics that need novel combinations are evaluated."""
         return bool(self.held_out) or self.region is not None
 
     def members(self) -> Members:
@@ -121,11 +121,11 @@ class Sampling:
 
     Attributes:
       train: samples on which metrics are computed, and on which probes and other learners are trained.
-      test: held-out samples, drawn independently of them, on which learners are evaluated.
+      test: held-out samples, drawn independently, on which learners are evaluated.
       validation: samples drawn independently of both, like those of training, on which metrics choose options that were
         given several values; 0 for none.
-      seed: random seed of all three.
-      groups: for representations by slots, the number of local groups of similar scenes in which ``train`` samples are
+      seed: random seed for all three.
+      groups: for representations by slots, in how many local groups, each with similar scenes, ``train`` samples are
         drawn (Dang-Nhu 2022, Algorithm 2); 1 draws scenes independently.
     """
 
@@ -242,7 +242,7 @@ class Study:
 
     @property
     def metrics_of_seeds(self) -> tuple[tuple[str, Udr], ...]:
-        """The metrics that compare the seeds of a setting."""
+        """The metrics that compare a setting's seeds."""
         return tuple((name, metric) for name, metric in self.metrics if isinstance(metric, Udr))
 
     @property
@@ -252,7 +252,7 @@ class Study:
 
     @classmethod
     def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
-        """``metrics``: names, a mapping from column names to metrics, or None for all metrics of the library."""
+        """``metrics``: names, a mapping from column names to metrics, or None for all metrics in the library."""
         metrics = "all" if metrics is None else metrics
         trainings = checked_value("trainings", tuple[Training, ...], trainings)
         if isinstance(metrics, Mapping) and any(isinstance(metric, SlotMetric) for metric in metrics.values()):
@@ -265,7 +265,7 @@ class Study:
 
     @property
     def variants(self) -> dict[str, Variant]:
-        """The variants of all members, by their names in the column ``model``."""
+        """All members' variants, by their names in the column ``model``."""
         methods = [training.config.method for training in self.trainings]
         return {name: row for method in methods for name, row in {**method.variants, **method.own_variants}.items()}
 
@@ -295,7 +295,8 @@ class Study:
 
 
 def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
-    """Metrics of members and of seeds, by name or as a mapping; ``"all"`` leaves out newer rows, so that studies stay.
+    """Metrics for members and for seeds, by name or as a mapping; ``"all"`` leaves out newer rows, so that studies
+    stay.
 
     Raises:
       ValueError: as :func:`jaxdis.metrics._plan.plan_of`.
@@ -316,6 +317,6 @@ def restrictions_of(training: Training) -> dict:
 
 
 def metric_of(study, column: str) -> str | None:
-    """The metric, of a study or anything with ``metrics``, that a column belongs to; None for labels and losses."""
+    """The metric in a study, or in anything with ``metrics``, that a column belongs to; None for labels and losses."""
     owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
     return max(owners, key=len, default=None)

@@ -1,4 +1,4 @@
-"""Executors of a study, by name; the only module that imports Dask.
+"""A study's executors, by name; the only module that imports Dask.
 
 An executor only computes missing cells: after any failure the directory holds everything finished, and the next round
 or run computes the rest. Tasks take and return small values; arrays are exchanged through the directory, which every
@@ -31,8 +31,8 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
     """The executor with that name, shut down on exit; after an exception, running tasks are stopped at once.
 
     Args:
-      name: ``None`` for this process, ``processes:4`` for that many workers on this machine, ``dask://HOST:PORT`` for
-        the workers of a Dask scheduler.
+      name: ``None`` for this process, ``processes:4`` for that many workers on this machine, ``dask://HOST:PORT`` for a
+        Dask scheduler's workers.
       cache: folder for the workers' compiled programs.
 
     Raises:
@@ -55,7 +55,7 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
 
 
 def check_name(name: str) -> None:
-    """Check the name of an executor.
+    """Check an executor's name.
 
     Raises:
       ValueError: for an unknown one.
@@ -125,7 +125,7 @@ class Processes(concurrent.futures.Executor):
 
 
 class Dask(concurrent.futures.Executor):
-    """The workers of a Dask scheduler; reconnects after a restart of the scheduler."""
+    """A Dask scheduler's workers; reconnects after the scheduler restarts."""
 
     def __init__(self, address: str):
         self._address = address
@@ -141,7 +141,7 @@ class Dask(concurrent.futures.Executor):
         self._client = None
 
     def stop(self) -> None:
-        """Abandon running tasks; the scheduler drops the batches of a client that is gone."""
+        """Abandon running tasks; the scheduler drops the batches when a client is gone."""
         self.shutdown()
 
     def _connected(self) -> concurrent.futures.Executor:
@@ -169,7 +169,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _begin_tracker() -> None:
-    """Start Python's tracker of semaphores, which removes those of a driver that was stopped, without its remark."""
+    """Start Python's semaphore tracker, which removes those that a stopped driver left, without its remark."""
     before = os.environ.get("PYTHONWARNINGS", "")
     os.environ["PYTHONWARNINGS"] = f"{before},ignore::UserWarning:multiprocessing.resource_tracker"
     try:

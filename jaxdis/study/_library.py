@@ -30,7 +30,7 @@ def quickstart(
     sources: Mapping[str, DataSource] | None = None,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Study:
-    """The whole pipeline in minutes: three settings × five seeds of a small autoencoder on hearts, scored, explained.
+    """The whole pipeline in minutes: three settings × five seeds for a small autoencoder on hearts, scored, explained.
 
     Other data sets are possible; on larger images the same network takes longer and learns less. The default metrics
     are :data:`QUICK_METRICS`, and DCI by histogram splits, which take seconds where exact splits take minutes.

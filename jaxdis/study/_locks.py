@@ -1,7 +1,7 @@
-"""Locks of files: processes that share the directory of a study wait for each other, and train no batch twice.
+"""File locks: processes that share a study's directory wait for each other, and train no batch twice.
 
 No result depends on them. On a file system without locks, processes may train the same batch in one folder, where each
-file is written whole, and of each cell the first record counts.
+file is written whole, and each cell's first record counts.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ except ImportError:  # Windows
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock of a file, which ends with the process; False while another holds it, unless this one waits."""
+    """Hold a file's lock, which ends with the process; False while another holds it, unless this one waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab") as file:
         taken = True
@@ -34,18 +34,18 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def lock_of(folder: Path) -> Path:
-    """Name the file that locks the folder of a batch."""
+    """Name the file that locks a batch's folder."""
     return folder.with_name(f"{folder.name}.lock")
 
 
 def clear(folder: Path) -> None:
-    """Remove the folder of a finished batch, and its lock: whoever still waits for it finds every cell published."""
+    """Remove a finished batch's folder, and its lock: whoever still waits for it finds every cell published."""
     shutil.rmtree(folder, ignore_errors=True)
     lock_of(folder).unlink(missing_ok=True)
 
 
 def clear_all(folder: Path) -> None:
-    """Remove the folders of all batches that nobody holds, of a study that has nothing left to train."""
+    """Remove all batch folders that nobody holds, in a study that has nothing left to train."""
     if not folder.is_dir():
         return
     remove_leftovers(folder)

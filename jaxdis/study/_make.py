@@ -29,7 +29,7 @@ _NOVEL, _TEST, _VALIDATION = 1, 2, 3
 
 
 def compute(store: Store, study: Study, batch: Batch, on_updates: Updates | None = None) -> None:
-    """Compute and publish the cells of one batch."""
+    """Compute and publish one batch's cells."""
     if batch.kind == "train":
         _train(store, study, batch.members, on_updates)
     else:
@@ -37,7 +37,7 @@ def compute(store: Store, study: Study, batch: Batch, on_updates: Updates | None
 
 
 class Samples(NamedTuple):
-    """What the members of a training are scored on, drawn from what they were trained on: factors, and the renderer."""
+    """What trained members are scored on, drawn from what they were trained on: factors, and the renderer."""
 
     train: Factors
     test: Factors
@@ -69,13 +69,13 @@ def random_number(member: Member) -> int:
 
 
 def scenes_of(training: Training, sampling: Sampling) -> tuple[slots.Drawn, Callable]:
-    """The scenes that the slots of a training are scored on, and the renderer."""
+    """The scenes that trained slots are scored on, and the renderer."""
     space, render = _seen(training)
     return slots.Drawn.of(DATASETS[training.config.data].scenes, space, sampling), render
 
 
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
-    """Samples of the combination or the region that a training held out."""
+    """Samples from the combination or the region that a training held out."""
     space = _whole_space(training)
     key = jax.random.fold_in(jax.random.key(sampling.seed), _NOVEL)
     inside = space.only(dict(training.held_out)) if training.held_out else space.inside(training.region)
@@ -83,7 +83,7 @@ def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
 
 
 def member_zoo(study: Study, store: Store, member: Member) -> models.Zoo:
-    """A trained member as a zoo of one."""
+    """A trained member as a zoo with one."""
     method = study.trainings[member.training].config.method
     return models.load(store.path("train", member.train, ".npz"), method)
 
@@ -146,7 +146,7 @@ def _train_in(partial: Path, store: Store, training: Training, chosen: Sequence[
 
 
 def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
-    """Representations of the study's samples, rendered batch by batch for all members at once."""
+    """Representations for the study's samples, rendered batch by batch for all members at once."""
     training = study.trainings[chosen[0].training]
     zoo = concatenate([member_zoo(study, store, member) for member in chosen])
     columns, shared = (_slots if study.has_slots else _posteriors)(study, training, zoo)
@@ -174,13 +174,13 @@ def _drawn(renderer: Images, rows, key):
 
 
 def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
-    """Codes and segments of every member, and the factors that all members share."""
+    """Every member's codes and segments, and the factors that all members share."""
     drawn, render = scenes_of(training, study.sampling)
     return slots.encoded(zoo, drawn, render, study.sampling), {"factors": _small(drawn.factors)}
 
 
 def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
-    """Means and variances of every member, and the factors that all members share."""
+    """Every member's means and variances, and the factors that all members share."""
     samples = samples_of(training, study.sampling)
     key = jax.random.key(study.sampling.seed)
     seen = zoo.encode(samples.train.values, render=samples.render, key=key)
@@ -199,7 +199,7 @@ def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict
 
 
 def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
-    """All metrics of all members together; every (member, metric) is a cell of its own."""
+    """All metrics for all members together; every (member, metric) is its own cell."""
     training = study.trainings[chosen[0].training]
     encoded = [store.arrays("encode", member.encode) for member in chosen]
     stacked = {name: np.stack([arrays[name] for arrays in encoded]) for name in encoded[0] if "factors" not in name}
@@ -241,7 +241,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
 
 
 def _score_seeds(store: Store, study: Study, chosen: Sequence[Member]) -> None:
-    """Metrics that compare the seeds of a setting, published for the chosen members."""
+    """Metrics that compare a setting's seeds, published for the chosen members."""
     for seeds in dict.fromkeys(member.seeds for member in chosen if study.metrics_of_seeds):
         encoded = [store.arrays("encode", name) for name in seeds]
         means, variances = (np.stack([arrays[name] for arrays in encoded]) for name in ("mean", "variance"))

@@ -23,7 +23,7 @@ Progress = Callable[[str, float], None]
 
 
 class Status(NamedTuple):
-    """Numbers of finished cells and of all cells, by kind."""
+    """How many cells are finished and how many there are, by kind."""
 
     done: dict[str, int]
     total: dict[str, int]
@@ -42,23 +42,23 @@ def run(
     extend: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Compute every missing cell of a study; returns the path of its table, such as ``results.csv``.
+    """Compute every missing cell in a study; return the path to its table, such as ``results.csv``.
 
     Args:
-      study: a :class:`~jaxdis.study.Study` or a :class:`~jaxdis.study.Calibration`, or the work of one
+      study: a :class:`~jaxdis.study.Study` or a :class:`~jaxdis.study.Calibration`, or its work
         (:func:`~jaxdis.study.work_of`), whose ids are then not made again.
       out: the study's directory. Run again after any failure: published cells are never recomputed, except together
-        with missing ones of their batch. Workers of an executor must see it under the same path.
+        with missing ones in their batch. An executor's workers must see it under the same path.
       executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study._executors.opened` provides two); None runs
         here.
-      extend: allow the directory of a smaller version of this study, with fewer members or metrics, to grow.
-      progress: called with a kind and the number of its cells computed by this call; members in training count in part.
+      extend: allow the directory to grow if it holds a smaller version of this study, with fewer members or metrics.
+      progress: called with a kind and how many of its cells this call has computed; members in training count in part.
 
     Raises:
       StoreError: if the directory belongs to another study.
       OSError: if the directory cannot be written, for example because the disk is full.
       ValueError: if the samples or the metrics do not suit each other.
-      RuntimeError: if a round of batches makes no progress, with the last failure as its cause.
+      RuntimeError: if a round makes no progress, with the last failure as its cause.
     """
     try:
         return _run(work_of(study), Store(out), executor, extend, progress)
@@ -106,7 +106,7 @@ def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseExcepti
 
 @single_precision
 def status(study, out: str | Path, *, extend: bool = False) -> Status:
-    """Count the cells of a study, or of its work, that its directory holds; none if there is no directory yet.
+    """Count which cells of a study, or of its work, its directory holds; none if there is no directory yet.
 
     Raises:
       StoreError: if the directory holds another study; with ``extend``, other than a smaller version of this one.
@@ -123,7 +123,7 @@ def status(study, out: str | Path, *, extend: bool = False) -> Status:
 
 @single_precision
 def run_batch(root: str | Path, study, batch: Batch, on_updates: Updates | None = None) -> None:
-    """Compute and publish the cells of one batch. Executors run this; it takes small values and returns nothing."""
+    """Compute and publish one batch's cells. Executors run this; it takes small values and returns nothing."""
     work_of(study).compute(Store(root), batch, on_updates)
     runtime.forget_programs_if_many()
 

@@ -1,4 +1,4 @@
-"""Cells of representations by slots: scenes in local groups, one code per slot, the slot of each pixel."""
+"""Cells for representations by slots: scenes in local groups, one code per slot, each pixel's slot."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from jaxdis.study._definition import Sampling
 
 
 class Drawn(NamedTuple):
-    """The scenes that slots are scored on: their space, what is known of them, and their factors."""
+    """The scenes that slots are scored on: their space, what is known about them, and their factors."""
 
     scenes: Scenes
     space: FactorSpace
@@ -47,9 +47,9 @@ def scored(
     numbers: Sequence[int],
     kinds: Sequence[str] = (),
 ) -> list[tuple[str, Scores]]:
-    """Every metric of all members, with its name before its columns; ``kinds`` of the codes of a slot.
+    """Every metric for all members, with its name before its columns; ``kinds`` are those of a slot's codes.
 
-    True masks have the size of the images that ``segments [m, n, h, w]`` are of, which may have been pooled.
+    True masks are as large as the images behind ``segments [m, n, h, w]``, which may have been pooled.
     """
     samples = drawn.samples()
     samples = samples._replace(masks=pooled_masks(samples.masks, *segments.shape[2:]))

@@ -35,17 +35,17 @@ class StoreError(ValueError):
 
 
 def canonical(value: Any) -> str:
-    """The unique JSON text of plain data: sorted keys, no spaces, whole floats as integers, NaN as null."""
+    """The unique JSON text for plain data: sorted keys, no spaces, whole floats as integers, NaN as null."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
 def cell_id(spec: dict) -> str:
-    """The first 16 hexadecimal digits of the hash of a cell's specification."""
+    """The first 16 hexadecimal digits of the hash over a cell's specification."""
     return _text_id(canonical(spec))
 
 
 def _text_id(text: str) -> str:
-    """The id of the cell that a canonical text specifies."""
+    """The id for the cell that a canonical text specifies."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -54,13 +54,13 @@ _PARENT = "<the id of the parent>"
 
 
 def ids_of_children(spec: Callable[[str], dict]) -> Callable[[str], str]:
-    """The ids of specifications that differ only in the id of a parent: a study has hundreds of thousands."""
+    """The ids for specifications that differ only in a parent's id: a study has hundreds of thousands."""
     before, after = canonical(spec(_PARENT)).split(_PARENT)
     return lambda parent: _text_id(before + parent + after)
 
 
 class Store:
-    """The directory of a study: ``{train,encode,score}/ab/abcd….{json,npz}`` and ``study.json``.
+    """A study's directory: ``{train,encode,score}/ab/abcd….{json,npz}`` and ``study.json``.
 
     A record (JSON) is published after its arrays (NPZ) and holds their hash, so that an existing record is complete.
     Arrays without a record were left by a killed process: they are never read, and are written again.
@@ -77,7 +77,7 @@ class Store:
         Raises:
           StoreError: if the directory holds another study, naming the first differences. With ``extend`` the stored
             description is replaced instead (see :meth:`check_smaller`): cells that both share are kept, since they are
-            found by content. If it holds no study but tables or pages, which a study of its own would overwrite.
+            found by content. If it holds no study but tables or pages, which its own study would overwrite.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         foreign = sorted(path.name for ending in ("csv", "html") for path in self.root.glob(f"*.{ending}"))
@@ -119,12 +119,12 @@ class Store:
         The study may add members, metrics, and parts that the stored description leaves empty.
 
         Args:
-          description: of the study.
-          trained: ids of its training cells.
+          description: the study's.
+          trained: its training cells' ids.
 
         Raises:
-          StoreError: if the directory holds no study, or one that has members or metrics, or settings besides those of
-            its trainings, that this study lacks.
+          StoreError: if the directory holds no study, or one that has members or metrics, or settings besides those it
+            trains with, that this study lacks.
         """
         stored, wanted = self.description(), _plain(description)
         metrics = {name: wanted.get("metrics", {}).get(name) for name in stored.get("metrics", {})}
@@ -157,7 +157,7 @@ class Store:
 
     @property
     def begun(self) -> bool:
-        """Whether the directory holds anything of a study."""
+        """Whether the directory holds anything from a study."""
         return any(os.path.lexists(self.root / name) for name in ("study.json", *KINDS))
 
     def path(self, kind: str, name: str, suffix: str = ".json") -> Path:
@@ -166,10 +166,10 @@ class Store:
         return self.root / kind / name[:2] / f"{name}{suffix}"
 
     def ids(self, kind: str) -> set[str]:
-        """All published cells of a kind.
+        """All published cells in one kind.
 
         Raises:
-          StoreError: for a kind that is not of :data:`KINDS`.
+          StoreError: for a kind that is not in :data:`KINDS`.
         """
         if kind not in KINDS:
             raise StoreError(f"kind: must be one of {', '.join(KINDS)}, got {shown(kind)}")
@@ -196,8 +196,8 @@ class Store:
         """Write a cell's result under its own id; False if another writer was first.
 
         Raises:
-          StoreError: for a kind that is not of :data:`KINDS`.
-          ValueError: for arrays of Python objects.
+          StoreError: for a kind that is not in :data:`KINDS`.
+          ValueError: for arrays with Python objects.
         """
         name = cell_id(spec)
         record, content = {"cell": _plain(spec), "result": _plain(result)}, None
@@ -219,11 +219,11 @@ class Store:
         """Copy cells that another directory holds and this one lacks, each after reading it; returns how many.
 
         Args:
-          other: the directory of any study: cells are found by what they compute.
-          wanted: ids of cells by kind.
+          other: any study's directory: cells are found by what they compute.
+          wanted: cell ids by kind.
 
         Raises:
-          StoreError: if one of these cells is damaged there.
+          StoreError: if such a cell is damaged there.
         """
         copied = 0
         for kind in KINDS:
@@ -237,7 +237,7 @@ class Store:
         return self.record(kind, name)["result"]
 
     def score(self, cell: str, name: str) -> dict:
-        """The ``columns`` and ``parts`` of a score, under the name that a study gives to the metric.
+        """A score's ``columns`` and ``parts``, under the name that a study gives to the metric.
 
         Cells know metrics by what they compute. If a study has a metric under two names, or another name than when the
         cell was made, the cell has the other name in its columns.
@@ -274,7 +274,7 @@ class Store:
         return record
 
     def arrays(self, kind: str, name: str) -> dict[str, np.ndarray]:
-        """The arrays of a cell, checked against the record's hash.
+        """A cell's arrays, checked against the record's hash.
 
         Raises:
           StoreError: if they are damaged or missing.
@@ -296,7 +296,7 @@ class Store:
         """Read everything again; yield (kind, id, problem) and remove what is damaged, so that it is computed again.
 
         Arrays are removed before their record, and so is a file in another folder than its name implies. A damaged
-        ``study.json`` is of kind ``study``; the next run writes it again.
+        ``study.json`` has the kind ``study``; the next run writes it again.
         """
         if os.path.lexists(self.root / "study.json"):
             try:
@@ -329,7 +329,7 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
 
 
 def read_object(path: Path) -> dict:
-    """Read a JSON object of a study.
+    """Read a study's JSON object.
 
     Raises:
       StoreError: for a file that holds none. FileNotFoundError where there is nothing.

@@ -1,4 +1,4 @@
-"""The plan of a study before it runs: how many cells are missing, and what they cost."""
+"""A study's plan before it runs: how many cells are missing, and what they cost."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from jaxdis.study._work import work_of
 
 
 class Cost(NamedTuple):
-    """What remains to be computed of one kind of cell."""
+    """What remains to be computed for one kind of cell."""
 
     cells: int
     missing: int
@@ -19,16 +19,15 @@ class Cost(NamedTuple):
 
 
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
-    """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
+    """What the cells missing in ``out`` cost, by kind (all cells when None).
 
-    - ``flops``: for training, the products of one update (:func:`~jaxdis._core.operations.operations`, without
-      rendering) times the number of updates and members. The operations of scores are not counted, since their loops
-      depend on the data; ``flops`` is then 0.
+    - ``flops``: for training, the products in one update (:func:`~jaxdis._core.operations.operations`, without
+      rendering) times updates times members. Operations in scores are not counted, since their loops depend on the
+      data; ``flops`` is then 0.
     - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study._cost.TRAINING_EFFICIENCY`
-      of the rate of a matrix product that is measured now; scores take the times in a table. Expect a factor of two
-      either way.
-    - ``disk_bytes``: of records, without checkpoints.
-    - ``memory_bytes``: of one member, for the largest model and metric, see
+      of a matrix product's rate, measured now; scores take the times in a table. Expect a factor of two either way.
+    - ``disk_bytes``: for records, without checkpoints.
+    - ``memory_bytes``: for one member, with the largest model and metric, see
       :func:`~jaxdis._core.operations.live_bytes`. A CPU device holds one member at a time, an accelerator as many as
       fit.
 

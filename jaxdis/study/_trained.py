@@ -1,4 +1,4 @@
-"""The work of a study of trained models: train → encode → score, and one table of all members."""
+"""The work in a study with trained models: train → encode → score, and one table with all members."""
 
 import functools
 import importlib.util
@@ -71,7 +71,7 @@ class TrainedWork:
         make.compute(store, self.study, batch, on_updates)
 
     def finish(self, store: Store) -> Path:
-        """``results.csv``, and ``results_by_factor.csv`` of scores that have one number per factor.
+        """``results.csv``, and ``results_by_factor.csv`` for scores that have one number per factor.
 
         Both are derived from the records: they can be deleted without loss.
         """
@@ -97,7 +97,7 @@ class TrainedWork:
 
 
 def row_of(study: Study, store: Store, member: Member) -> dict:
-    """A member's label, the numbers of samples it was scored on, losses and scores, as columns."""
+    """A member's label, how many samples it was scored on, losses and scores, as columns."""
     row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
     row |= {f"{role}_samples": getattr(study.sampling, role) for role in ROLES}
     row |= {name: number(value) for name, value in store.result("train", member.train).items()}
@@ -111,7 +111,7 @@ def row_of(study: Study, store: Store, member: Member) -> dict:
 
 
 def _by_size(name: str, parts: dict) -> dict[str, float]:
-    """The accuracies of a learning curve as columns by the samples that were there, ``downstream_trees.100``."""
+    """A learning curve's accuracies as columns by the samples that were there, ``downstream_trees.100``."""
     curve = parts.get(f"{name}.by_size")
     if curve is None:
         return {}
@@ -119,7 +119,8 @@ def _by_size(name: str, parts: dict) -> dict[str, float]:
 
 
 def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
-    """One row per factor: a member's label, the factor's name, and every part of a metric that has one number each."""
+    """One row per factor: a member's label, the factor's name, and every part that a metric has with one number
+    each."""
     label = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
     names = DATASETS[label["data"]].space.names
     columns: dict[str, list] = {}
@@ -133,7 +134,8 @@ def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
 
 
 def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> list[str]:
-    """Column names in order: id, data, model, its settings, seed and the rest of the label, others, losses, scores."""
+    """Column names in order: id, data, model, its settings, seed and what else the label has, others, losses,
+    scores."""
     settings = dict.fromkeys(name for member in members for name in member.label)
     after = [name for name in ("updates", "seed", "held_out") if name in settings]
     label = [name for name in settings if name not in after] + after

@@ -1,6 +1,6 @@
-"""What the driver of a study asks of it: its cells, batches of missing ones, and what is derived from all of them.
+"""What a study's driver asks from it: its cells, batches of missing ones, and what is derived from them all.
 
-Studies are values; :data:`WORKS` says what computes each kind of them.
+Studies are values; :data:`WORKS` says what computes each kind.
 """
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
@@ -16,7 +16,7 @@ class Batch(NamedTuple):
     """Cells that are computed together. Small values, since they are sent to workers.
 
     Attributes:
-      kind: one of :data:`jaxdis.study._store.KINDS`.
+      kind: a kind in :data:`jaxdis.study._store.KINDS`.
       members: what the work needs in order to compute them.
       cells: how many cells.
     """
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The cost of all cells of one kind: floating-point operations, seconds, bytes, and the memory of one member."""
+    """What all cells of one kind cost: floating-point operations, seconds, bytes, and one member's memory."""
 
     flops: float
     seconds: float
@@ -36,7 +36,7 @@ class Totals(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """A short table for a terminal: title, heads, rows of text, and a remark below."""
+    """A short table for a terminal: title, heads, text rows, and a remark below."""
 
     title: str
     heads: Sequence[str]

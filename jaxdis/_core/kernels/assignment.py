@@ -75,7 +75,7 @@ def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method:
 
 
 def _assign_best_rows(costs: Float[Array, "t r c"], method: Solver) -> Assignment:
-    """As :func:`assign_each`, in ``O(r c)`` and an assignment of ``c²`` rows: the ``c`` best ones of each column.
+    """As :func:`assign_each`, in ``O(r c)`` and an assignment with ``c²`` rows: each column's ``c`` best ones.
 
     They suffice. Take a best assignment in which a column has a row that is not among its ``c`` best. The other columns
     have at most ``c − 1`` of these, so one is left, and costs no more: exchange the two, column by column.

@@ -1,7 +1,6 @@
-"""Statistics of batches of rows from a table of codes, without an array of all rows of all batches.
+"""Statistics over batches of rows from a table, without an array that holds all batches' rows.
 
-A table row is a whole number of cache lines, a few rows are added at once, and the sums of a chunk of batches stay in
-the cache.
+A table row fills whole cache lines, a few rows are added at once, and sums for a chunk of batches stay in the cache.
 """
 
 import jax
@@ -58,7 +57,7 @@ distances_in_batches = Kernel(_distances_reference, {"lines": _distances}, cpu="
 
 
 def _in_lines(codes: Float[Array, "n d"]) -> Float[Array, "n w"]:
-    """Codes, followed by zeros up to a whole number of lines of the cache."""
+    """Codes, followed by zeros up to whole cache lines."""
     return jnp.pad(codes, ((0, 0), (0, -codes.shape[1] % LINE)))
 
 
@@ -67,7 +66,7 @@ def _at(table: Float[Array, "n w"], rows: Int[Array, " c"]) -> Float[Array, "c w
 
 
 def _summed(term, batches):
-    """``Σ term(one)`` over the samples ``one`` ``[c]`` of batches ``[b, c]``, without an array of all terms.
+    """``Σ term(one)`` over the samples ``one`` ``[c]`` in batches ``[b, c]``, without an array that holds all terms.
 
     A kernel adds the terms of several samples. On CPU this takes half as long as terms that are gathered, stored and
     then added, and a quarter for 32 codes.

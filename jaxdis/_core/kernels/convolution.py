@@ -1,11 +1,10 @@
-"""Convolutions, and transposes of those of stride 2: patches and one matrix product, or the direct form on CPU.
+"""Convolutions, and transposes of those with stride 2: patches and one matrix product, or the direct form on CPU.
 
 On an accelerator, a convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow.
-Written as a product of patches with a flattened kernel, it becomes a batched matrix product. On CPU the copies into
-patches cost as much as the products, and :mod:`~jaxdis._core.kernels.convolution_direct` needs none. Kernels have
-the ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters. Each is a function that
-``flax.linen.Conv`` takes in place of its own, as ``conv_general_dilated``; see
-:mod:`~jaxdis.models.networks._layers`.
+Written as a product between patches and a flattened kernel, it becomes a batched matrix product. On CPU the copies into
+patches cost as much as the products, and :mod:`~jaxdis._core.kernels.convolution_direct` needs none. Kernels have the
+ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters. Each is a function that
+``flax.linen.Conv`` takes instead of its own, as ``conv_general_dilated``; see :mod:`~jaxdis.models.networks._layers`.
 """
 
 import jax.numpy as jnp
@@ -87,8 +86,8 @@ def _transposed_by_patches(
 ) -> Float[Array, "n y x o"]:
     """Output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone.
 
-    The result is therefore a product of 2 × 2 windows with a kernel ``[4·c, 4·o]``, then depth-to-space, then a crop of
-    one pixel per side.
+    The result is therefore a product between 2 × 2 windows and a kernel ``[4·c, 4·o]``, then depth-to-space, then one
+    pixel cropped per side.
     """
     _check_size(kernel, 4)
     n, h, w, c = images.shape
@@ -130,7 +129,7 @@ def _five_by_patches(
 ) -> Float[Array, "n y x o"]:
     """Output rows ``2r`` and ``2r + 1`` depend on input rows ``r−1``, ``r`` and ``r+1`` alone.
 
-    The result is a product of 3 × 3 windows with a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then
+    The result is a product between 3 × 3 windows and a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then
     depth-to-space.
     """
     _check_size(kernel, 5)
@@ -172,7 +171,7 @@ def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
 
 
 def _flat_kernel(kernel: Float[Array, "s s c o"]) -> Float[Array, "o e"]:
-    """The kernel as ``[o, size²·c]`` in the order of the patches: (block row, block column, row, column, channel)."""
+    """The kernel as ``[o, size²·c]`` ordered as the patches: (block row, block column, row, column, channel)."""
     size, _, c, o = kernel.shape
     half = size // 2
     return kernel.reshape(half, 2, half, 2, c, o).transpose(5, 0, 2, 1, 3, 4).reshape(o, size * size * c)
@@ -190,14 +189,15 @@ def _product(patches: Float[Array, "n y x e"], flat: Float[Array, "o e"]) -> Flo
 def pooled_convolution(
     images: Float[Array, "n h w c"], kernel: Float[Array, "3 3 c o"], *_, **__
 ) -> Float[Array, "n y x o"]:
-    """A convolution of SAME padding, then the mean of 2 × 2 pixels: one of stride 2, for 16 products in place of 36."""
+    """A convolution with SAME padding, then the mean of 2 × 2 pixels: one with stride 2, for 16 products instead of
+    36."""
     return convolution(images, 0.25 * _box_filtered(kernel), (2, 2), "SAME")
 
 
 def enlarged_convolution(
     images: Float[Array, "n h w c"], kernel: Float[Array, "3 3 c o"], *_, **__
 ) -> Float[Array, "n y x o"]:
-    """:func:`enlarged`, then a convolution of SAME padding: a transposed one, for 16 products in place of 36."""
+    """:func:`enlarged`, then a convolution with SAME padding: a transposed one, for 16 products instead of 36."""
     return transposed_convolution(images, _box_filtered(kernel))
 
 

@@ -1,10 +1,10 @@
 """Convolutions on CPU: to a smaller map, back to the larger one, and their gradient by the kernel.
 
 All three are sums of the same products ``large[i·stride + k − before] · kernel[k] · small[i]``, over two of the three
-factors, so that each is a derivative of the other two. XLA's CPU backend computes them at about the rate of a matrix
+factors, so that each is a derivative of the other two. XLA's CPU backend computes them about as fast as a matrix
 product if images are laid out ``[n, h, w, c]`` and kernels ``[s, s, in, out]``. The gradients that JAX derives have
-other layouts, which are as fast outside of loops but not inside of them: in a loop over updates, a gradient by the
-kernel takes up to 70 times as long. The derivatives are therefore written here, with explicit transposes.
+other layouts, which are as fast outside loops but not inside: in a loop over updates, a gradient by the kernel takes up
+to 70 times as long. The derivatives are therefore written here, with explicit transposes.
 
 Under ``vmap`` the three run one after another, as convolutions over several kernels at once are slow on CPU.
 """
@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
     @property
     def padding(self) -> list[tuple[int, int]]:
-        """Rows and columns of zeros before and after the larger map."""
+        """Zero rows and columns before and after the larger map."""
         after = [
             (count - 1) * self.stride + self.size - side - self.before
             for side, count in zip(self.large, self.small, strict=True)
@@ -41,7 +41,7 @@ class Window(NamedTuple):
 
     @property
     def padding_back(self) -> list[tuple[int, int]]:
-        """Rows and columns of zeros before and after the smaller map, spread out by the stride."""
+        """Zero rows and columns before and after the smaller map, spread out by the stride."""
         return [(self.size - 1 - before, self.size - 1 - after) for before, after in self.padding]
 
 

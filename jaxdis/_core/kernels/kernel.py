@@ -14,8 +14,8 @@ class Kernel:
     Attributes:
       reference: the definition on the host, as plain as it can be written. Tests call it; programs do not.
       forms: functions that jit and vmap accept, by name.
-      cpu: name of the form for CPUs.
-      accelerator: name of the form for GPUs and TPUs.
+      cpu: which form CPUs take.
+      accelerator: which form GPUs and TPUs take.
     """
 
     reference: Callable

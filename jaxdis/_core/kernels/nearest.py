@@ -29,7 +29,7 @@ def insert(kept: tuple, value) -> tuple:
 
 
 def smallest(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"]:
-    """The ``k`` smallest values of each row, which has no fewer, in order and with ties."""
+    """Each row's ``k`` smallest values, which has no fewer, in order and with ties."""
     return -jax.lax.top_k(-rows, k)[0]
 
 

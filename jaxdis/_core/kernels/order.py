@@ -1,7 +1,7 @@
-"""The order of floats.
+"""How floats are ordered.
 
-On CPU, one sort of integers that hold a cell of the range and the place of a value, and a few exchanges of neighbors
-within cells, take two thirds of the time of an exact sort.
+On CPU, one sort on integers that hold a cell of the range and a value's place, and a few exchanges between neighbors
+within cells, take two thirds of an exact sort's time.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Sums: running ones over bins, those over the classes of a factor, and rows of a table in its bins."""
+"""Sums: running ones over bins, those over a factor's classes, and a table's rows in its bins."""
 
 import math
 from collections.abc import Callable, Sequence

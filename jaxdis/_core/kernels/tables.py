@@ -1,6 +1,6 @@
 """Tables that count how often values occur together.
 
-On CPU, samples are added to cells one by one, table by table, which stay in cache; tables of pairs of codes count bits
+On CPU, samples are added to cells one by one, table by table, which stay in cache; tables for pairs of codes count bits
 that both have. On accelerators, where such updates wait for one another, a table is a product of one-hot matrices.
 """
 
@@ -57,7 +57,7 @@ def _joint_by_scatter(
 
 
 def _mixed_radix(classes, sizes, group) -> Int[Array, " n"]:
-    """The values of several factors as one number."""
+    """Several factors' values as one number."""
     number = jnp.zeros(classes.shape[0], jnp.int32)
     for j in group:
         number = number * sizes[j] + classes[:, j]
@@ -119,7 +119,7 @@ def _pairs_by_scatter(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: i
 
 
 def _pairs_by_bits(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int) -> Float[Array, "d b s"]:
-    """Count the samples of two bins as the bits that the sets of samples of both have in common."""
+    """Count the samples in two bins as the bits that both sets of samples have in common."""
     if bins > MOST_BITS:
         return _pairs_by_scatter(left, right, bins)
 
@@ -141,7 +141,7 @@ def _pairs_by_bits(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int)
 
 
 def _bits_of_bins(number: Int[Array, "n d"], bins: int) -> UInt32[Array, "t c w s"]:
-    """For each bin of a code, a bit for each sample; by tiles of codes and groups of words, then the bins of a tile."""
+    """For each bin of a code, a bit for each sample; by tiles of codes and groups of words, then by a tile's bins."""
     n, d = number.shape
     tile, groups = min(d, TILE), -(-n // (32 * WORDS))
     words = groups * WORDS

@@ -1,1 +1,1 @@
-"""Tables of users: columns of files and of data frames, and the factors that they hold."""
+"""Users' tables: columns in files and data frames, and the factors that they hold."""

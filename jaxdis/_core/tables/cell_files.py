@@ -1,4 +1,4 @@
-"""Annotated matrices of cells, ``.h5ad``: representations in ``obsm``, and what is known of each cell in ``obs``."""
+"""Annotated cell matrices, ``.h5ad``: representations in ``obsm``, and what is known about each cell in ``obs``."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from jaxdis._core.tables.column_files import check_file, printable
 
 
 def is_cells(path: Path) -> bool:
-    """Whether a path is ``cells.h5ad``, or ``cells.h5ad:X_pca`` with the name of a representation."""
+    """Whether a path is ``cells.h5ad``, or ``cells.h5ad:X_pca`` with a representation's name."""
     return _parts(path) is not None
 
 

@@ -24,19 +24,19 @@ Columns = dict[str, list[int | float | str | None]]
 
 
 def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
-    """Read a table: the names of its columns, and the entries of each as numbers, text, or None where one is missing.
+    """Read a table: its columns' names, and each one's entries as numbers, text, or None where one is missing.
 
     Args:
       path: ``.csv``, ``.tsv``, ``.txt`` (separated by commas, tabs or blanks), or ``.parquet``, for which pyarrow must
         be installed.
-      wanted: names of columns, in the order wanted. If empty, all but the index that a data frame was saved with: what
-        the file's own description calls one, and a column without a name of its own that numbers the rows.
+      wanted: column names, in the order wanted. If empty, all but the index that a data frame was saved with: what the
+        file's own description calls one, and a nameless column that numbers the rows.
 
     Contract:
 
-    - Text need not begin with the names of its columns: a first line of numbers alone is a row.
+    - Text need not begin with its columns' names: a first line with numbers alone is a row.
     - In text separated by blanks or tabs, a first line that is one entry short leaves the first column without a name;
-      this column is dropped. So is a line before it that holds nothing but the number of rows, as in CelebA's lists.
+      this column is dropped. So is a line before it that holds nothing but how many rows follow, as in CelebA's lists.
 
     Raises:
       ValueError: for a file that is missing, damaged or without rows, other separators, or an unknown column.
@@ -126,7 +126,7 @@ def parsed(entries: Sequence) -> list[int | float | str | None]:
 
 
 def _value(entry) -> int | float | str | None:
-    """An entry as a number, if it is one; whole numbers of any length stay exact."""
+    """An entry as a number, if it is one; whole numbers, however long, stay exact."""
     if not isinstance(entry, str):
         return None if entry is None or entry != entry else entry
     entry = entry.strip()
@@ -203,7 +203,7 @@ def _other_separator(lines: list[list[str]], separator: str) -> str | None:
 
 
 def _is_row(line: Sequence[str]) -> bool:
-    """Whether a line holds numbers, and no text; a missing name in a head of numbers is one of an index."""
+    """Whether a line holds numbers, and no text; a missing name in a head with numbers is an index's."""
     values = [_value(entry) for entry in line]
     numbers = [value for value in values if value is not None]
     real = any(isinstance(number, float) for number in numbers)

@@ -1,4 +1,4 @@
-"""Columns of whatever holds a table: a file, a data frame, an Arrow table, or a mapping of names to columns."""
+"""Columns from whatever holds a table: a file, a data frame, an Arrow table, or a mapping from names to columns."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 
 def columns_of(table, wanted: Sequence[str] = ()) -> dict[str, Column]:
-    """The columns of a table by their names; those wanted in their order, or all but an index.
+    """A table's columns by name; those wanted in their order, or all but an index.
 
     Raises:
       ValueError: for something that is no table, an unknown column, or columns that cannot be factors.
@@ -130,7 +130,7 @@ def _refusal(name: str, kind) -> str:
 
 
 def _read_json(path: Path):
-    """A mapping of names to columns: as such in a file, or a list of rows."""
+    """A mapping from names to columns: as such in a file, or a list of rows."""
     try:
         with open_regular(path) as file:
             table = json.loads(file.read().decode("utf-8-sig"))

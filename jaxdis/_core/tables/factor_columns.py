@@ -1,4 +1,4 @@
-"""What the columns of a table are as factors: which are classes, their numbers, and which samples lack a value."""
+"""What a table's columns are as factors: which are classes, their numbers, and which samples lack a value."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ FEW_CLASSES = 10
 
 
 class Numbered(NamedTuple):
-    """The columns of a table as numbers.
+    """A table's columns as numbers.
 
     ``values [n, k]`` of the kept rows; ``sizes``, None for a continuous factor; ``periods``, None for all but circular
     ones; ``classes``, the values that class numbers stand for, or None; ``rows [n]``, the kept rows; ``num_rows`` of
@@ -34,7 +34,7 @@ class Numbered(NamedTuple):
 
 
 def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) -> Numbered:
-    """Number the classes of columns, by the rules of :meth:`jaxdis.Factors.from_table`.
+    """Number the columns' classes, by the rules in :meth:`jaxdis.Factors.from_table`.
 
     Raises:
       ValueError: for an unknown column or kind, missing values, text among numbers, or classes that hardly repeat.
@@ -82,7 +82,7 @@ def _kind_and_period(name: str, kind) -> tuple[Kind, float | None]:
 
 
 def _period(values: np.ndarray) -> float:
-    """The range and one step of a grid: of the angles 0, 90, 180 and 270 it is 360, of measured ones their range."""
+    """The range and one grid step: 360 for the angles 0, 90, 180 and 270, and for measured ones their range."""
     distinct = np.unique(values)
     return float(np.ptp(distinct) + np.diff(distinct).min()) if len(distinct) > 1 else 1.0
 

@@ -16,7 +16,7 @@ SMALL = 64 << 20
 
 
 def read_npz(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None]:
-    """The arrays with these names; if there are none, the names of all others, each with None.
+    """The arrays with these names; if there are none, all others' names, each with None.
 
     Raises:
       ValueError: for a file that is damaged, or that holds pickled objects.
@@ -36,7 +36,7 @@ def read_npz(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None]:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """One array of an archive, after comparing its declared size with what the file holds."""
+    """One array in an archive, after comparing its declared size with what the file holds."""
     if member.file_size > max(SMALL, MOST_PACKED * member.compress_size):
         raise ValueError(
             f"{member.filename} claims {member.file_size:,} bytes, packed in {member.compress_size:,}; use savez"
@@ -47,7 +47,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """The array of an .npy file, memory-mapped.
+    """The array in an .npy file, memory-mapped.
 
     Raises:
       ValueError: as :func:`read_npz`.

@@ -17,8 +17,8 @@ from jaxdis.metrics.interventions._varied import numbered
 
 
 class Changes(NamedTuple):
-    """``score []``; ``per_factor [k]``; ``code [k]``, the code of each factor; ``matrix [d, k]``, the score of every
-    code for every factor."""
+    """``score []``; ``per_factor [k]``; ``code [k]``, each factor's code; ``matrix [d, k]``, every code's score for
+    every factor."""
 
     score: Float[Array, ""]
     per_factor: Float[Array, " k"]
@@ -34,10 +34,10 @@ def consistency(
     factor_bins: Bins | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Changes:
-    """Measure how little the code of each factor changes while this factor is held and all others change.
+    """Measure how little each factor's code changes while this factor is held and all others change.
 
-    ``1 − E (z − z')² / E (z − z'')²``: ``z'`` is the code of another sample with the same value of the factor, ``z''``
-    that of any other sample. Codes are assigned to factors one to one so that the sum of these shares is largest.
+    ``1 − E (z − z')² / E (z − z'')²``: ``z'`` is the code of another sample with the same factor value, ``z''`` that of
+    any other sample. Codes are assigned to factors one to one so that the sum of these shares is largest.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
@@ -46,14 +46,14 @@ def consistency(
 
     Contract:
 
-    - At most 1. The share of the code's variance that the factor explains; 0 on average for noise, a little more for
-      the best of many codes, and below 0 by chance.
+    - At most 1. How much of the code's variance the factor explains; 0 on average for noise, a little more for the best
+      among many codes, and below 0 by chance.
     - A factor without a code (fewer codes than factors) counts 0, as does a constant code. Deterministic.
-    - One-valued factors, and those of which no two samples share a value, are left out and NaN in their part. Any
-      non-finite code gives NaN.
-    - Invariant under affine maps of a code. From given samples: what depends on the held factor changes less.
+    - One-valued factors, and those whose value no two samples share, are left out and NaN in their part. Any non-finite
+      code gives NaN.
+    - Invariant under affine maps, code by code. From given samples: what depends on the held factor changes less.
 
-    Reference: Shu et al. 2020. The released code takes the code of the factor's number, and subtracts 1.
+    Reference: Shu et al. 2020. The released code takes the code with the factor's number, and subtracts 1.
     """
     held, _ = _shares(codes, factors, factor_bins)
     return judge_consistency(*held, *_sound(codes, active))
@@ -69,8 +69,8 @@ def restrictiveness(
 ) -> Changes:
     """Measure how little all other codes change while one factor changes and the others are held.
 
-    ``1 − E ‖z − z'‖² / E ‖z − z''‖²`` over all codes but the one that :func:`consistency` assigns to the factor:
-    ``z'`` are the codes of another sample with the same values of all other factors, ``z''`` those of any other sample.
+    ``1 − E ‖z − z'‖² / E ‖z − z''‖²`` over all codes but the one that :func:`consistency` assigns to the factor: ``z'``
+    are the codes of another sample that agrees in all other factors, ``z''`` those of any other sample.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
@@ -81,27 +81,27 @@ def restrictiveness(
 
     - At most 1; 0 on average for noise, which changes whether or not a factor does, and below 0 by chance.
     - A factor without a code (fewer codes than factors) counts 0. A constant code changes nothing. Deterministic.
-    - Few samples share the values of many factors, and the score is as uncertain as these are few; in a simulator
+    - Few samples agree in many factors, and the score is as uncertain as these are few; in a simulator
       (:func:`jaxdis.evaluate_encoder`) all do. Within a bin other factors still change a little.
     - One-valued factors, and those in which no such samples differ, are left out and NaN in their part. Any non-finite
       code gives NaN.
-    - Invariant under a common scale; codes of large variance count most.
+    - Invariant under a common scale; codes with large variance count most.
 
-    Reference: Shu et al. 2020. The released code takes the code of the factor's number, and subtracts 1.
+    Reference: Shu et al. 2020. The released code takes the code with the factor's number, and subtracts 1.
     """
     held, changed = _shares(codes, factors, factor_bins)
     return judge_restrictiveness(*held, *changed, *_sound(codes, active))
 
 
 def _shares(codes: Codes, factors: Factors, factor_bins: int | None):
-    """Shares ``[d, k]`` of the variance of codes among samples that share the value of a factor, and among those that
-    share the values of all others, each with the factors for which there are such samples, ``[k]``."""
+    """Shares ``[d, k]`` of the codes' variance among samples that agree in a factor, and among those that agree in all
+    others, each with the factors for which there are such samples, ``[k]``."""
     rows = standardized(jnp.nan_to_num(codes))
     columns = jnp.stack([held_values(factors, j, factor_bins)[0] for j in range(factors.num_factors)])
     n, everywhere = len(rows), jnp.zeros(len(rows), jnp.int32)
 
     def within(number):
-        """The mean square of half a difference between two samples of one group, and how large groups are."""
+        """The mean square of half a difference between two samples in one group, and how large groups are."""
         count = jnp.zeros(n).at[number].add(1.0)[number]
         mean = jnp.zeros_like(rows).at[number].add(rows)[number] / count[:, None]
         weight = jnp.where(count > 1, count / jnp.maximum(count - 1, 1), 0.0)
@@ -125,7 +125,7 @@ def _shares(codes: Codes, factors: Factors, factor_bins: int | None):
 
 
 def _sound(codes: Codes, active) -> tuple[Float[Array, " d"], Bool[Array, ""]]:
-    """The variances of codes in units of the largest, 0 for those that are not active, and whether all are finite."""
+    """The codes' variances in units of the largest, 0 for those that are not active, and whether all are finite."""
     deviation = moments(jnp.nan_to_num(codes))[1]
     deviation = deviation if active is None else jnp.where(active, deviation, 0.0)
     return safe_divide(deviation, jnp.broadcast_to(deviation.max(), deviation.shape)) ** 2, finite_codes(codes).all()

@@ -1,6 +1,6 @@
-"""Which samples of a table to compare: batches that share the value of a factor, drawn once for a whole zoo.
+"""Which samples in a table to compare: batches that share a factor's value, drawn once for a whole zoo.
 
-Drawing takes most of the time, and differences between members that share the same draws are less noisy.
+Drawing takes most time, and differences between members that share the same draws are less noisy.
 """
 
 from typing import NamedTuple
@@ -17,11 +17,11 @@ from jaxdis.relations._binning import equal_width_bins
 
 
 class Draws(NamedTuple):
-    """Batches ``t``: the first ``num_train`` are drawn from one half of the samples, the others from the rest.
+    """Batches ``t``: the first ``num_train`` are drawn from one half, the others from the rest.
 
     ``factor [t]``, the factor held in each batch; ``rows [b, t]``, its samples; ``partners [b, t]``, the samples that
-    they are compared with, or None; ``varying []``, the number of factors that can be held. The samples of a batch come
-    first, because sums over the first axis are faster on CPU.
+    they are compared with, or None; ``varying []``, how many factors can be held. A batch's samples come first, because
+    sums over the first axis are faster on CPU.
     """
 
     factor: Int[Array, " t"]
@@ -39,7 +39,7 @@ def draw_batches(
     batch: int = 64,
     factor_bins: int | None = None,
 ) -> Draws:
-    """Batches of samples that share the value of one random factor; the value is that of a random sample.
+    """Batches whose samples share the value of one random factor; a random sample gives the value.
 
     Continuous factors are cut into ``factor_bins`` equal-width bins, or are never held.
     """
@@ -59,7 +59,7 @@ def draw_pairs(
     batch: int = 64,
     factor_bins: int | None = None,
 ) -> Draws:
-    """Batches of pairs of samples: the first of a pair is random, the second shares the value of one factor with it.
+    """Batches of sample pairs: the first is random, the second shares the value of one factor with it.
 
     Continuous factors are cut into ``factor_bins`` equal-width bins, or are never held.
     """
@@ -72,8 +72,8 @@ def draw_pairs(
 class _Table(NamedTuple):
     """Samples in random order, ``shuffled [n]``, whose first half is for training.
 
-    For each factor: the samples sorted by half and value ``[k, n]``; for each sample, the start and the length of the
-    run with its half and value, ``[k, n]``.
+    For each factor: the samples sorted by half and value ``[k, n]``; for each sample, where the run with its half and
+    value starts and how long it is, ``[k, n]``.
     """
 
     shuffled: Int[Array, " n"]
@@ -83,7 +83,7 @@ class _Table(NamedTuple):
 
 
 def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: int | None):
-    """A random factor per batch among those with several values, the positions of values, and how many vary."""
+    """A random factor per batch among those with several values, where values stand, and how many vary."""
     which, halves = jax.random.split(key)
     n = factors.num_samples
     shuffled = jax.random.permutation(halves, n).astype(jnp.int32)
@@ -106,7 +106,7 @@ def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: 
 
 
 def held_values(factors: Factors, j: int, factor_bins: int | None) -> tuple[Int[Array, " n"], int]:
-    """Class numbers of a factor that can be held, and how many there are; one for a continuous factor without bins."""
+    """A factor's class numbers that can be held, and how many there are; one for a continuous factor without bins."""
     values, size = factors.values[:, j], factors.sizes[j]
     if size is not None:
         return values.astype(jnp.int32), size
@@ -116,7 +116,7 @@ def held_values(factors: Factors, j: int, factor_bins: int | None) -> tuple[Int[
 
 
 def _random_rows(key, table: _Table, num_train: int, num_eval: int, batch: int) -> Int[Array, "t b"]:
-    """Random samples of the first half for training batches, of the second for held-out batches."""
+    """Random samples from the first half for training batches, from the second for held-out ones."""
     n = table.shuffled.shape[0]
     learned, evaluated = jax.random.split(key)
     first = random.randint(learned, (num_train, batch), 0, n // 2)
@@ -125,7 +125,7 @@ def _random_rows(key, table: _Table, num_train: int, num_eval: int, batch: int) 
 
 
 def _given(key, table: _Table, factor, rows) -> Int[Array, "t b"]:
-    """For each row, a random sample of its half with the same value of the factor."""
+    """For each row, a random sample from its half with the same factor value."""
     factor = jnp.broadcast_to(factor, rows.shape)
     count = table.count[factor, rows]
     step = jnp.floor(random.uniform(key, rows.shape) * count.astype(jnp.float32)).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""IRS: how little a code moves while one factor is held and the others vary. Computed from a table of codes."""
+"""IRS: how little a code moves while one factor is held and the others vary. Computed from a table."""
 
 import math
 from typing import NamedTuple
@@ -23,7 +23,7 @@ HALVE = 4
 
 
 class Robustness(NamedTuple):
-    """``score []``; ``per_code [d]``, best over factors; ``matrix [d, k]``; ``deviation [d]``, the weights of codes."""
+    """``score []``; ``per_code [d]``, best over factors; ``matrix [d, k]``; ``deviation [d]``, the codes' weights."""
 
     score: Float[Array, ""]
     per_code: Float[Array, " d"]
@@ -32,8 +32,8 @@ class Robustness(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Samples of each of the ``v`` values of a factor, shared by a zoo: ``values [n]``; ``count [v]``; ``rows [v,
-    cap]``, padded with −1; ``fits []``, whether no value has more than ``cap`` samples."""
+    """Samples for each of a factor's ``v`` values, shared by a zoo: ``values [n]``; ``count [v]``; ``rows [v, cap]``,
+    padded with −1; ``fits []``, whether no value has more than ``cap`` samples."""
 
     values: Int[Array, " n"]
     count: Int[Array, " v"]
@@ -42,7 +42,7 @@ class Group(NamedTuple):
 
 
 def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple[Group | None, ...]:
-    """The samples of each value of each factor; None for a continuous factor without bins.
+    """The samples for each value of each factor; None for a continuous factor without bins.
 
     There is room for the count expected for a uniform factor plus five standard deviations.
     """
@@ -59,7 +59,7 @@ def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple
 
 
 def _group(values, size: int, share: float) -> Group:
-    """``share`` is that of the most frequent value of a uniform factor."""
+    """``share`` is the most frequent value's under a uniform factor."""
     n = values.shape[0]
     room = min(n, math.ceil(n * share + 5 * math.sqrt(n * share)))
     count = jnp.zeros(size, jnp.int32).at[values].add(1)
@@ -82,21 +82,21 @@ def irs(
 ) -> Robustness:
     """Measure how little a code moves while one factor is held and the others vary (interventional robustness).
 
-    ``1 − dev_ij / M_i`` with ``M_i`` the largest distance of code ``i`` from its mean, and ``dev_ij`` the mean over the
-    values of factor ``j`` of the ``quantile`` of the distances from the mean given that value. A code's score is its
-    best over factors; the headline weighs codes by ``M_i``.
+    ``1 − dev_ij / M_i`` with ``M_i`` the largest distance of code ``i`` from its mean, and ``dev_ij`` the ``quantile``
+    of the distances from the mean given a value of factor ``j``, averaged over its values. A code's score is its best
+    over factors; the headline weighs codes by ``M_i``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      quantile: 1 is the supremum of the paper.
+      quantile: 1 is the paper's supremum.
       factor_bins: first cut every factor into this many equal-width bins; without it continuous factors are left out.
 
     Contract:
 
     - At most 1; 0 if every code is constant; a constant code has no weight. Deterministic.
     - One-valued factors are left out and NaN in the matrix. Any non-finite code gives NaN.
-    - Invariant under affine maps of a code, except for its weight.
+    - Invariant under affine maps, code by code, except for its weight.
     - Observational: conditioning on a factor equals an intervention if factors are sampled independently.
 
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7. The released code takes the 0.99 quantile; its
@@ -123,7 +123,7 @@ def irs(
 
 
 def largest_deviation(codes: Float[Array, "n d"]) -> Float[Array, " d"]:
-    """The largest distance of each code from its mean, 0 if that is rounding error."""
+    """Each code's largest distance from its mean, 0 if that is rounding error."""
     moved = codes - codes[:1]  # the mean of codes far from 0 would be rounded
     low, high = over_samples(jnp.min, moved), over_samples(jnp.max, moved)
     mean = over_samples(jnp.sum, moved) / codes.shape[0]
@@ -150,12 +150,12 @@ def _at(code: Float[Array, " n"], rows: Int[Array, "v s"]) -> Float[Array, "v s"
 def _moved(
     moved: Float[Array, "d n"], given: Float[Array, "d v s"], group: Group, quantile: float
 ) -> Float[Array, " d"]:
-    """Mean over the values that occur of the quantile of the distances from the mean ``given`` the value."""
+    """The quantile of the distances from the mean ``given`` the value, averaged over values that occur."""
     d, size, _ = given.shape
     occurs = group.count > 0
 
     def by_rows():
-        """Every code and value is a row of its own: few long steps of the search are faster than many short ones."""
+        """Every code and value has its own row: few long search steps are faster than many short ones."""
         count = jnp.tile(group.count, d)
         quantiles = quantile_from_mean(given.reshape(len(count), -1), count, quantile).reshape(d, size)
         return jnp.where(occurs[None], quantiles, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
@@ -167,7 +167,7 @@ def _moved(
 
 
 def quantile_from_mean(values: Float[Array, "v s"], count: Int[Array, " v"], quantile: float) -> Float[Array, " v"]:
-    """Quantile (linear) of the distances of each row's first ``count`` values from their mean; others must be 0."""
+    """Quantile (linear) of the distances from each row's first ``count`` values to their mean; others must be 0."""
     present = jnp.arange(values.shape[1], dtype=jnp.int32)[None, :] < count[:, None]
     number = jnp.maximum(count, 1).astype(jnp.float32)
     mean = values.sum(axis=1) / number
@@ -207,8 +207,7 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     """:func:`around` by a search for a threshold that ``above`` numbers reach: rows are read about ten times.
 
     The threshold is interpolated between the last one that too many numbers reach and the last one that too few reach,
-    as if the logarithm of their count fell with its square, as in the tail of a Gaussian. Every ``HALVE``-th step takes
-    the middle.
+    as if their log count fell with its square, as in a Gaussian tail. Every ``HALVE``-th step takes the middle.
     """
 
     def reach(threshold):
@@ -245,7 +244,7 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
 
 
 def _moved_by_sorting(moved, values, size: int, quantile: float) -> Float[Array, " d"]:
-    """Mean over the values that occur of the quantile (linear) of ``|v − E[v | value]|``."""
+    """The quantile (linear) of ``|v − E[v | value]|``, averaged over values that occur."""
     counts = jnp.zeros(size).at[values].add(1.0)
     mean = jnp.zeros((size, moved.shape[1])).at[values].add(moved) / jnp.maximum(counts, 1.0)[:, None]
     distance = jnp.abs(moved - mean[values])
@@ -261,7 +260,7 @@ def _moved_by_sorting(moved, values, size: int, quantile: float) -> Float[Array,
 
 
 def _sorted_within(values, distance, size: int) -> Float[Array, "d n"]:
-    """Distances in order of value, then of distance: each value's samples stand together."""
+    """Distances ordered by value, then by distance: each value's samples stand together."""
     values = jnp.broadcast_to(values[:, None], distance.shape).T
     if size >= 1 << (31 - DISTANCE_BITS):
         return jax.lax.sort((values, distance.T), dimension=1, num_keys=2)[1]

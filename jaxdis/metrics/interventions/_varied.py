@@ -23,9 +23,9 @@ def draw_varied(
     batch: int = 200,
     factor_bins: int | None = 3,
 ) -> Draws:
-    """Batches of samples that share the values of all factors but one; ``factor`` is that one.
+    """Batches whose samples agree in all factors but one; ``factor`` is that one.
 
-    Factors of more than ``factor_bins`` values are cut into equal-width bins. A factor can vary if some samples, in
+    Factors with more than ``factor_bins`` values are cut into equal-width bins. A factor can vary if some samples, in
     each half, share all others and differ in it.
     """
     n, k = factors.values.shape
@@ -38,7 +38,7 @@ def draw_varied(
     columns = columns.astype(jnp.int32).at[:, place].set(factors.values[:, place].astype(jnp.int32))
 
     def cells(left_out):
-        """Samples by their half and the values of all other factors: their order, and each one's run in it."""
+        """Samples by their half and all other factors' values: their order, and each one's run in it."""
         number = held_out
         for j in range(k):
             number = jnp.where(j == left_out, number, numbered(number, columns[:, j]))
@@ -65,7 +65,7 @@ def draw_varied(
 
 
 def numbered(number: Int[Array, " n"], values: Int[Array, " n"]) -> Int[Array, " n"]:
-    """Numbers below ``n`` of the different pairs of two columns."""
+    """Numbers below ``n`` for the different pairs in two columns."""
     by_values = stable_order(values)
     order = by_values[stable_order(number[by_values])]
     new = (jnp.diff(number[order]) != 0) | (jnp.diff(values[order]) != 0)
@@ -95,25 +95,23 @@ def z_max(
 ) -> Votes:
     """Predict which factor alone varies from the code that varies most (Z-max variance, RF-VAE's score): the accuracy.
 
-    A batch of samples shares the values of all factors but one. Its vote is the code with the largest variance in the
-    batch, as a share of its variance over all samples. Each code predicts the factor for which it got most votes in
-    ``num_train`` batches; the score is the share of correct predictions in ``num_eval`` others, which are drawn from
-    the other half of the samples.
+    A batch's samples agree in all factors but one. Its vote is the code with the largest variance in the batch, as a
+    share of its variance over all samples. Each code predicts the factor for which it got most votes in ``num_train``
+    batches; the score is the accuracy in ``num_eval`` others, drawn from the other half of the samples.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      num_train, num_eval: numbers of batches.
+      num_train, num_eval: how many batches.
       batch: samples per batch, drawn with repetition from those that share the values.
       prune: codes with a standard deviation below this do not compete.
       rescale: map chance to 0, ``(a − 1/k) / (1 − 1/k)``.
-      factor_bins: factors of more values, and continuous ones, are cut into this many equal-width bins, since few
-        samples share the exact values of many factors. None holds exact values, and no continuous factor.
+      factor_bins: factors with more values, and continuous ones, are cut into this many equal-width bins, since few
+        samples agree exactly in many factors. None holds exact values, and no continuous factor.
 
     Contract:
 
-    - In [0, 1] (unless rescaled); chance is 1 / k, with k the number of factors that can vary alone; 0 if every code is
-      pruned.
+    - In [0, 1] (unless rescaled); chance is 1 / k, where k factors can vary alone; 0 if every code is pruned.
     - NaN if fewer than two factors can vary alone: with too many factors for the samples, lower ``factor_bins``.
     - Within a bin other factors still vary a little, so that a perfect code need not score 1.
     - Invariant under scaling a code, unless it is pruned. Any non-finite code gives NaN.

@@ -1,4 +1,4 @@
-"""FactorVAE and BetaVAE: which factor is held in a batch, predicted from how the codes move. From a table of codes."""
+"""FactorVAE and BetaVAE: which factor is held in a batch, predicted from how the codes move. From a table."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_
 
 
 class Intervened(NamedTuple):
-    """``score []`` on held-out batches, ``train []`` on those of training."""
+    """``score []`` on held-out batches, ``train []`` on training batches."""
 
     score: Float[Array, ""]
     train: Float[Array, ""]
@@ -45,15 +45,15 @@ def factor_vae(
 ) -> Votes:
     """Predict which factor is held from the code that varies least (Z-min variance): the accuracy.
 
-    A batch of samples shares the value of one factor. Its vote is the code with the smallest variance in the batch, as
-    a share of its variance over all samples. Each code predicts the factor for which it got most votes in ``num_train``
-    batches; the score is the share of correct predictions in ``num_eval`` others. Training and held-out batches are
-    drawn from two halves of the samples.
+    A batch's samples share one factor's value. Its vote is the code with the smallest variance in the batch, as a share
+    of its variance over all samples. Each code predicts the factor for which it got most votes in ``num_train``
+    batches; the score is the accuracy in ``num_eval`` others. Training and held-out batches are drawn from two halves
+    of the samples.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      num_train, num_eval: numbers of batches.
+      num_train, num_eval: how many batches.
       batch: samples per batch.
       prune: codes with a standard deviation below this do not compete.
       factor_bins: cut continuous factors into this many equal-width bins, in one of which they are held; without it
@@ -61,7 +61,7 @@ def factor_vae(
 
     Contract:
 
-    - In [0, 1]; chance is 1 / (number of factors that vary); 0 if every code is pruned.
+    - In [0, 1]; chance is 1 / k, where k factors vary; 0 if every code is pruned.
     - One-valued factors are never held. NaN if fewer than two factors can be held, since every vote would be correct.
     - Invariant under scaling a code, unless it is pruned. Any non-finite code gives NaN.
     - Depends on the key within about 0.005. Without the two halves, noise would exceed chance on few samples (0.39
@@ -83,7 +83,7 @@ def factor_vae(
 def batch_variances(
     codes: Codes, rows: Int[Array, "b t"], prune: float, active
 ) -> tuple[Float[Array, "t d"], Float[Array, " d"], Bool[Array, " d"]]:
-    """The variance of each code in each batch and over all samples, and the codes that are not pruned."""
+    """Each code's variance in each batch and over all samples, and the codes that are not pruned."""
     safe = jnp.nan_to_num(codes)
     safe = safe - safe[:1]  # a shift near the data keeps the variance of a nearly constant code exact
     spread = jnp.var(safe, axis=0, ddof=1)
@@ -95,7 +95,7 @@ def batch_variances(
 def least_moved(
     batches: Float[Array, "c b d"], spread: Float[Array, " d"], competes: Bool[Array, " d"]
 ) -> Int[Array, " c"]:
-    """The code of each batch with the smallest variance as a share of ``spread``, among those that compete."""
+    """Each batch's code with the smallest variance, relative to ``spread``, among those that compete."""
     return _least(jnp.var(batches, axis=1, ddof=1), spread, competes)
 
 
@@ -105,7 +105,7 @@ def _least(local: Float[Array, "c d"], spread, competes) -> Int[Array, " c"]:
 
 
 def judge_votes(vote: Int[Array, " t"], factor: Int[Array, " t"], competes, finite, k: int, num_train: int) -> Votes:
-    """Each code predicts the factor for which it got most of the first ``num_train`` votes."""
+    """Each code predicts the factor for which it got most among the first ``num_train`` votes."""
     d = competes.shape[0]
     cell = vote * k + factor
     table = jnp.zeros(d * k).at[cell[:num_train]].add(1.0).reshape(d, k)
@@ -131,15 +131,15 @@ def beta_vae(
 ) -> Intervened:
     """Predict by a linear classifier which factor two halves of a batch share, from their mean distance: its accuracy.
 
-    A batch holds pairs of samples that are equal in one factor (its value varies over pairs); its feature is the mean
-    absolute difference of each code. Logistic regression (penalty 1, raw features) is trained on ``num_train`` batches;
-    the score is its accuracy on ``num_eval`` others. Training and held-out batches are drawn from two halves of the
+    A batch holds sample pairs that are equal in one factor (its value varies over pairs); its feature is each code's
+    mean absolute difference. Logistic regression (penalty 1, raw features) is trained on ``num_train`` batches; the
+    score is its accuracy on ``num_eval`` others. Training and held-out batches are drawn from two halves of the
     samples.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      num_train, num_eval: numbers of batches.
+      num_train, num_eval: how many batches.
       batch: pairs per batch.
       rescale: map chance to 0, ``(a − 1/k) / (1 − 1/k)``.
       factor_bins: cut continuous factors into this many equal-width bins, one of which pairs share; without it they are
@@ -147,9 +147,9 @@ def beta_vae(
 
     Contract:
 
-    - In [0, 1]; chance is 1 / k, with k the number of factors that vary (0 if rescaled).
+    - In [0, 1]; chance is 1 / k, where k factors vary (0 if rescaled).
     - One-valued factors are never shared. NaN if fewer than two factors can be.
-    - Depends on the scale of codes, since coefficients are penalized. A constant code changes nothing. Any non-finite
+    - Depends on how codes are scaled, since coefficients are penalized. A constant code changes nothing. Any non-finite
       code gives NaN.
     - Depends on the key within about 0.005. Without the two halves, noise would exceed chance on few samples (0.66
       instead of 0.25 with 50 samples).
@@ -169,14 +169,15 @@ def beta_vae(
 
 
 def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> Float[Array, "c d"]:
-    """Mean absolute difference of each code over the pairs of each batch."""
+    """Each code's mean absolute difference over each batch's pairs."""
     return jnp.abs(left - right).mean(axis=1)
 
 
 def judge_features(
     features: Float[Array, "t d"], factor: Int[Array, " t"], finite, k: int, num_train: int, varying=None
 ) -> Intervened:
-    """Accuracy of a linear classifier trained on the first ``num_train``; rescaled if ``varying`` is given."""
+    """How accurate a linear classifier is that was trained on the first ``num_train``; rescaled if ``varying`` is
+    given."""
     labels = factor[:, None]
     model = fit_logistic(features[:num_train], labels[:num_train], (k,))
     right = (predict(model, features, (k,)) == labels).astype(jnp.float32)[:, 0]

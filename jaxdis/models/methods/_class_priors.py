@@ -1,4 +1,4 @@
-"""Classes of images by their factors, and the Gaussians of their codes that WeakDE takes as its prior."""
+"""Images' classes by their factors, and the Gaussians over their codes that WeakDE takes as its prior."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ Relations = tuple[tuple[int, int, bool], ...]
 
 
 def _spans(*sizes: int) -> tuple[int, ...]:
-    """Consecutive values in groups of these sizes."""
+    """Consecutive values in groups with these sizes."""
     return tuple(int(group) for group in np.repeat(np.arange(len(sizes)), sizes))
 
 
@@ -41,7 +41,7 @@ MPI3D_RELATIONS: Relations = ((0, 1, True), (0, -1, True), (1, 1, True))
 
 
 class ClassPriors(NamedTuple):
-    """A Gaussian per class: ``mean [c, d]``, Cholesky ``factor [c, d, d]``, and whether there are images of it."""
+    """A Gaussian per class: ``mean [c, d]``, Cholesky ``factor [c, d, d]``, and whether it has images."""
 
     mean: Float[Array, "c d"]
     factor: Float[Array, "c d d"]
@@ -56,10 +56,10 @@ class ClassPriors(NamedTuple):
     def fitted(
         cls, codes: Float[Array, "n d"], classes: Int[Array, " n"], num_classes: int, share: Float[Array, ""]
     ) -> "ClassPriors":
-        """Mean and ``share`` of the (unbiased) covariance of each class's codes; class −1 is none.
+        """Mean and ``share`` times the (unbiased) covariance for each class's codes; class −1 is none.
 
         A class with fewer than two images is absent. Where a class has fewer images than codes, its covariance is
-        singular: a millionth of the sum of its variances is added to the diagonal, enough for a factor in float32.
+        singular: a millionth of its summed variances is added to the diagonal, enough for a factor in float32.
         """
         hot = jax.nn.one_hot(classes, num_classes, dtype=jnp.float32)
         d, count = codes.shape[1], hot.sum(0)
@@ -72,7 +72,7 @@ class ClassPriors(NamedTuple):
         return cls(mean, jnp.linalg.cholesky(covariance), count >= 2)
 
     def at(self, classes: Int[Array, "..."], normal: Float[Array, "... d"]) -> Float[Array, "... d"]:
-        """Draws from the Gaussian of each class, by standard normal numbers."""
+        """Draws from each class's Gaussian, by standard normal numbers."""
         return self.mean[classes] + jnp.einsum("...ij,...j->...i", self.factor[classes], normal)
 
     def draw_classes(self, key, n: int) -> Int[Array, " n"]:
@@ -83,12 +83,12 @@ class ClassPriors(NamedTuple):
 
 
 def sizes_of(groups: Groups) -> tuple[int, ...]:
-    """Number of groups of each factor."""
+    """How many groups each factor has."""
     return tuple(1 + max(group_of) for _, group_of in groups)
 
 
 def class_of(factors: Num[Array, "n k"], groups: Groups) -> Int[Array, " n"]:
-    """The class of each image, −1 for none: its groups as the digits of a number, the first counting most."""
+    """Each image's class, −1 for none: its groups as the digits of a number, the first counting most."""
     classes, listed = jnp.zeros(len(factors), jnp.int32), jnp.ones(len(factors), bool)
     for (position, group_of), size in zip(groups, sizes_of(groups), strict=True):
         group = jnp.asarray(np.array(group_of, np.int32))[factors[:, position].astype(jnp.int32)]

@@ -1,4 +1,4 @@
-"""FactorVAE's discriminator: what it is trained on, and its gradient in each of the three orders of update."""
+"""FactorVAE's discriminator: what it is trained on, and its gradient in each of the three update orders."""
 
 import dataclasses
 from typing import Any, Literal
@@ -24,19 +24,19 @@ class DiscriminatorTraining:
     """How FactorVAE's discriminator is trained together with the autoencoder.
 
     Attributes:
-      order: order of the two updates:
+      order: how the two updates follow each other:
 
         * ``simultaneous``: both gradients are taken at the same parameters and on the same batch (Locatello et al.
           2020).
-        * ``split_batch``: a batch of twice the size, whose first half is for the autoencoder and the joint and whose
+        * ``split_batch``: a batch twice as large, whose first half is for the autoencoder and the joint and whose
           second half, encoded separately, is for the permuted codes (the code behind Mahon et al. 2024; algorithm 2 of
           Kim & Mnih 2018 encodes the second half after the autoencoder's update).
-        * ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code
-          of Julka et al. 2024).
-      encoder_sees_discriminator: whether the encoder also minimizes the discriminator's loss of the joint, as in the
+        * ``sequential``: the autoencoder first, then the discriminator on fresh codes from the updated encoder (Julka
+          et al.'s code, 2024).
+      encoder_sees_discriminator: whether the encoder also minimizes the discriminator's loss on the joint, as in the
         code behind Mahon et al. (2024), where codes are not detached.
-      clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in the code of
-        Locatello et al. (2020).
+      clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in Locatello et
+        al.'s code (2020).
       network, optimizer: the discriminator and its optimizer.
     """
 
@@ -59,7 +59,7 @@ def gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], image
       state: before this update.
       updated_params: the autoencoder's parameters after this update, which only the order ``sequential`` reads.
       key: random key for permutations and fresh codes.
-      codes: codes of the autoencoder's batch.
+      codes: codes on the autoencoder's batch.
       images: the batch, or its second half for ``split_batch``.
     """
     settings = vae.discriminator
@@ -85,7 +85,7 @@ def gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], image
 
 
 def joint_loss(settings, logits: Float[Array, "n 2"]) -> Float[Array, ""]:
-    """Half the cross-entropy of classifying the joint as the joint."""
+    """Half the cross-entropy when the joint is classified as the joint."""
     return -0.5 * _log_probability(settings, logits, 0).mean()
 
 

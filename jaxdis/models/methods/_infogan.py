@@ -27,10 +27,10 @@ class Settings(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Losses of the last update of the critic, and of the generator's update.
+    """Losses in the critic's last update, and in the generator's update.
 
     ``critic`` and ``generator`` are what the two networks minimize; ``distance`` is the Wasserstein estimate E D(x) − E
-    D(G(c)), ``penalty`` the mean of (‖∇D‖ − 1)², and ``information`` the bound on mutual information, nats.
+    D(G(c)), ``penalty`` the mean (‖∇D‖ − 1)², and ``information`` the bound on mutual information, nats.
     """
 
     critic: Array
@@ -41,7 +41,7 @@ class Losses(NamedTuple):
 
 
 class Model(NamedTuple):
-    """``critic`` (with the posterior of codes), ``generator`` and the latter's running moments (``statistics``)."""
+    """``critic`` (with the posterior over codes), ``generator`` and the latter's running moments (``statistics``)."""
 
     critic: dict
     generator: dict
@@ -56,7 +56,7 @@ class State(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class InfoGan(ResidualMethod):
-    """A generator of images from codes alone, and a critic whose trunk also predicts the codes from images.
+    """A generator that makes images from codes alone, and a critic whose trunk also predicts the codes from images.
 
     With codes c uniform in [−1, 1], D and the mean of Q(c|x) = N(m(x), I) outputs of one network, and G:
 
@@ -65,17 +65,17 @@ class InfoGan(ResidualMethod):
       between an image and a generated one, one point for each pair;
     - generator: ``−E D(G(c)) − information · MI``.
 
-    An update is one update of the generator (none in the first) and ``critic_updates`` of the critic, each with new
-    images and codes. The critic is normalized over each image, the generator over the batch. Q's parameters
-    belong to the critic. The representation of an image is m(x), and its variance is 1.
+    An update moves the generator once (not in the first) and the critic ``critic_updates`` times, each with new images
+    and codes. The critic is normalized over each image, the generator over the batch. Q's parameters belong to the
+    critic. An image is represented by m(x), with variance 1.
 
     Attributes:
-      critic_updates: number of updates of the critic per update of the generator. The other fields are those of
-        :class:`~jaxdis.models.methods._residual_method.ResidualMethod`; ``optimizer`` is that of both networks.
+      critic_updates: how often the critic is updated per update of the generator. The other fields are those in
+        :class:`~jaxdis.models.methods._residual_method.ResidualMethod`; both networks share ``optimizer``.
 
     Reference: Chen et al. 2016 (InfoGAN); Gulrajani et al. 2017 (gradient penalty); Eastwood & Williams 2018, §4.2 and
     appendix A, for 25,000 updates (50 epochs). Their critic has ten more outputs, which nothing reads, and their prior
-    of the bound is normal although codes are drawn uniformly, as here.
+    in the bound is normal although codes are drawn uniformly, as here.
     """
 
     critic_updates: Count = 5
@@ -150,11 +150,11 @@ class InfoGan(ResidualMethod):
     def critic_loss(
         self, critic: dict, codes: Array, fakes: Array, images: Array, places: Array, hyperparameters
     ) -> tuple[Array, Losses]:
-        """The loss that one update of the critic minimizes, and its parts.
+        """The loss that one critic update minimizes, and its parts.
 
         Args:
           codes, fakes: codes and what the generator makes of them, in [−1, 1].
-          images: of the data, in [−1, 1].
+          images: from the data, in [−1, 1].
           places: ``[n, 1, 1, 1]``, where between image (0) and fake (1) the gradient is taken.
         """
         values, means = self._criticized(critic, jnp.concatenate([fakes, images]))
@@ -188,7 +188,7 @@ class InfoGan(ResidualMethod):
         return normalized(self.decoder, model.generator, model.statistics, codes, training=training)
 
     def _criticized(self, critic: dict, images: Array) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
-        """D and the means of Q for images in [−1, 1]."""
+        """D and Q's means for images in [−1, 1]."""
         outputs = apply(self._critic, critic, images, training=True)
         return outputs[:, 0], outputs[:, 1:]
 

@@ -22,7 +22,7 @@ from jaxdis.models.objectives._distributions import negative_log_likelihood
 
 
 class Settings(NamedTuple):
-    """Adam's step length and the weights of the loss; see :class:`LabelledPartition`."""
+    """Adam's step length and the loss's weights; see :class:`LabelledPartition`."""
 
     learning_rate: Any = 1e-3
     content_weight: Any = 1.0
@@ -43,14 +43,14 @@ class Losses(NamedTuple):
 
 
 class State(NamedTuple):
-    """Parameters of the network and prototypes, and Adam's moments."""
+    """The network's parameters and prototypes, and Adam's moments."""
 
     params: Any
     moments: Any
 
 
 class Draws(NamedTuple):
-    """Random numbers of one update: ``normal [n, d]``, the permutation ``order [n]``, which ``factor`` is swapped."""
+    """Random numbers for one update: ``normal [n, d]``, the permutation ``order [n]``, which ``factor`` is swapped."""
 
     normal: Float[Array, "n d"]
     order: Int[Array, " n"]
@@ -59,12 +59,12 @@ class Draws(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LabelledPartition(Method):
-    """A fully supervised autoencoder with a block of codes per factor. It is NOT MTD.
+    """A fully supervised autoencoder with a code block per factor. It is NOT MTD.
 
     Mahon et al. (2024) train MTD (Sha & Lukasiewicz 2021) on images by code that was never published. What is known is
-    that it divides the codes into a subset per factor, gives each value of a factor a representation of its own, and
-    has losses from labels. This method does that, and all else is our choice. Codes are a block s_f per factor and a
-    Gaussian content c; a value v of a factor has a learned prototype m_{f,v}. With posteriors N(s_f, σ²), the loss is
+    that it divides the codes into a subset per factor, gives each factor value its own representation, and has losses
+    from labels. This method does that, and all else is our choice. Codes are a block s_f per factor and a Gaussian
+    content c; a factor's value v has a learned prototype m_{f,v}. With posteriors N(s_f, σ²), the loss is
 
         reconstruction + KL(q(c|x) ‖ N(0, I)) + Σ_f |s_f − m_{f,v_f}|² / 2σ²
         + Σ_f CE(softmax_v(−|s_f − m_{f,v}|² / 2σ²), v_f)
@@ -73,12 +73,12 @@ class LabelledPartition(Method):
     with a weight for each term except the first. The decoded images are encoded again; their labels follow the swap.
 
     Attributes:
-      sizes: number of values of each factor.
-      network: as in :class:`jaxdis.models.Vae`; its number of codes is set.
-      block, content: number of codes per factor, and of the content.
+      sizes: how many values each factor has.
+      network: as in :class:`jaxdis.models.Vae`; how many codes it has is set.
+      block, content: how many codes each factor has, and the content.
       deviation: σ.
       batch_size: images per update.
-      optimizer: of the network and the prototypes.
+      optimizer: for the network and the prototypes.
 
     Contract:
 
@@ -168,7 +168,7 @@ class LabelledPartition(Method):
         return loss, Losses(loss, reconstruction, content, own, named, swapped)
 
     def _swapped(self, params, codes: Float[Array, "n d"], labels, draws: Draws) -> Float[Array, ""]:
-        """Cross-entropy of the labels of decoded images in which one block came from another image of the batch."""
+        """Cross-entropy of the labels on decoded images whose one block came from another image in the batch."""
         block_of = np.append(np.repeat(np.arange(len(self.sizes)), self.block), np.full(self.content, -1))
         moved = jnp.where((block_of == draws.factor)[None], codes[draws.order], codes)
         names = jnp.where((jnp.arange(len(self.sizes)) == draws.factor)[None], labels[draws.order], labels)
@@ -177,13 +177,13 @@ class LabelledPartition(Method):
         return self._cross_entropy(self.distances(params, blocks), names)
 
     def distances(self, params, blocks: Float[Array, "n d"]) -> Float[Array, "n v"]:
-        """``|s_f − m_{f,v}|² / 2σ²`` for all values of all factors, one factor after another."""
+        """``|s_f − m_{f,v}|² / 2σ²`` for all factors' values, one factor after another."""
         blocks = blocks.reshape(len(blocks), len(self.sizes), self.block)
         of_values = jnp.repeat(blocks, np.array(self.sizes), axis=1, total_repeat_length=sum(self.sizes))
         return jnp.square(of_values - params["prototypes"][None]).sum(2) / (2 * self.deviation**2)
 
     def classify(self, params, images: Float[Array, "n h w c"]) -> Int[Array, "n k"]:
-        """The value of each factor whose prototype is nearest."""
+        """Each factor's value whose prototype is nearest."""
         blocks = self.represent(params, images).mean
         parts = jnp.split(self.distances(params, blocks), self._ends, axis=1)
         return jnp.stack([part.argmin(1) for part in parts], axis=1).astype(jnp.int32)
@@ -198,7 +198,7 @@ class LabelledPartition(Method):
 
     @property
     def _ends(self) -> list[int]:
-        """Where the values of each factor except the first begin."""
+        """Where each factor's values except the first begin."""
         return [int(end) for end in np.cumsum(self.sizes)[:-1]]
 
     @property
@@ -213,7 +213,7 @@ class LabelledPartition(Method):
         return Posterior(blocks, jnp.full_like(blocks, self.deviation**2))
 
     def decode(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        """Expected images, in [0, 1], for a content of 0."""
+        """Expected images, in [0, 1], for content 0."""
         whole = jnp.pad(codes, ((0, 0), (0, self.content)))
         return jax.nn.sigmoid(self._network.decode(params["network"], whole))
 

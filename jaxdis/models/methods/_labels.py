@@ -1,4 +1,4 @@
-"""Labels of training: factors of the examples that a source draws."""
+"""Labels for training: the factors of the examples that a source draws."""
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +8,11 @@ import numpy as np
 def check_labels(source, sizes: dict[int, int]) -> None:
     """Check that a source has the factors that a method is labelled by.
 
-    All labels of arrays are checked, and those of 1,024 examples of a renderer.
+    In arrays all labels are checked, from a renderer 1,024 examples.
 
     Args:
       source: where examples come from.
-      sizes: position of a factor → number of its classes.
+      sizes: a factor's position → how many classes it has.
 
     Raises:
       ValueError: for a factor that is not there, or that has other values than these classes.
@@ -33,5 +33,5 @@ def check_labels(source, sizes: dict[int, int]) -> None:
 
 
 def classes_of(factors, position: int, size: int):
-    """One-hot classes ``[n, size]`` of one factor."""
+    """One factor's one-hot classes ``[n, size]``."""
     return jax.nn.one_hot(factors[:, position], size, dtype=jnp.float32)

@@ -1,4 +1,4 @@
-"""What training, zoos, studies and reports ask of a method, and nothing else.
+"""What training, zoos, studies and reports ask from a method, and nothing else.
 
 To add a method, write a frozen dataclass that derives from :class:`Method` and a row of
 :data:`jaxdis.models.METHODS`. For example, the mean image with an update per batch:
@@ -50,7 +50,7 @@ class Slots(NamedTuple):
 
     Attributes:
       codes: ``[m, n, s, d]`` float32 (``[n, s, d]`` for one member).
-      masks: ``[m, n, s, h, w]`` float32, the share of each pixel that belongs to each slot.
+      masks: ``[m, n, s, h, w]`` float32, what share of each pixel belongs to each slot.
     """
 
     codes: Array
@@ -61,16 +61,16 @@ class Slots(NamedTuple):
 class Method(abc.ABC):
     """A kind of model and how it is trained: a hashable value, whose fields are static and compiled in.
 
-    Its functions are pure and concern one member; members, devices, blocks of updates and checkpoints are handled
-    outside. Hyperparameters, which the ``settings`` of a variant return, are traced, so that they can be swept.
+    Its functions are pure and concern one member; members, devices, update blocks and checkpoints are handled outside.
+    Hyperparameters, which a variant's ``settings`` return, are traced, so that they can be swept.
 
     Attributes:
       image_shape: ``(height, width, channels)``; None until the data are known.
-      types: those of the values that fields hold, so that a stored method can be restored (a class attribute).
+      types: which types fields hold, so that a stored method can be restored (a class attribute).
       about: title, summary and references (a class attribute).
-      losses: NamedTuple of the scalars that every update reports (a class attribute).
-      variants: the variants of the method by name, which a zoo sweeps (a class attribute).
-      default_steps, log_every, checkpoint_every: numbers of updates in all, per entry of the losses, and between
+      losses: NamedTuple with the scalars that every update reports (a class attribute).
+      variants: the method's variants by name, which a zoo sweeps (a class attribute).
+      default_steps, log_every, checkpoint_every: how many updates in all, per entry in the losses, and between
         checkpoints, if none are given.
       needs_labels: whether training reads factors in addition to images.
       has_prior: whether training pulls codes toward a standard normal distribution, which traversals rely on.
@@ -97,7 +97,7 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, key) -> Any:
-        """The state before the first update: everything that training carries, a pytree of arrays (no typed keys)."""
+        """The state before the first update: everything that training carries, a pytree with arrays (no typed keys)."""
 
     @abc.abstractmethod
     def update(self, state, step: Array, key, hyperparameters, source) -> tuple[Any, Any]:
@@ -109,28 +109,28 @@ class Method(abc.ABC):
         Args:
           state: the member's.
           step: updates done, int32.
-          key: random key of this update alone.
-          hyperparameters: NamedTuple of scalars.
+          key: random key for this update alone.
+          hyperparameters: NamedTuple with scalars.
           source: where images come from, :class:`jaxdis.models.Source`.
         """
 
     @abc.abstractmethod
     def represent(self, params, images: Array) -> Posterior | Slots:
-        """The representation of images ``[n, h, w, c]`` in [0, 1]; no image may depend on another."""
+        """How images ``[n, h, w, c]`` in [0, 1] are represented; no image may depend on another."""
 
     def params(self, state) -> Any:
-        """The part of the state that :meth:`represent` and ``decode`` read, which a trained zoo keeps."""
+        """What in the state :meth:`represent` and ``decode`` read, which a trained zoo keeps."""
         return state
 
     @property
     def code_kinds(self) -> tuple[str, ...]:
-        """The kind of each code of a slot, if there are several kinds: a level of structure below slots."""
+        """The kind of each code in a slot, if there are several kinds: a level of structure below slots."""
         return ()
 
     # Methods with a decoder also have ``decode(params, codes) → images [n, h, w, c]`` in [0, 1].
 
     def resolved(self, image_shape: tuple[int, int, int]) -> "Method":
-        """The method for images of this shape.
+        """The method for images in this shape.
 
         Raises:
           ValueError: if the method needs another shape.
@@ -140,7 +140,7 @@ class Method(abc.ABC):
         return dataclasses.replace(self, image_shape=tuple(image_shape))
 
     def tuned(self, platform: str) -> "Method":
-        """The method with settings for the speed of a platform, which change its numbers by rounding alone."""
+        """The method with settings that are fast on a platform, which change its numbers by rounding alone."""
         return self
 
     def alone(self, variant: str) -> "Method":
@@ -148,7 +148,7 @@ class Method(abc.ABC):
         return self
 
     def check(self, hyperparameters, source, steps: int) -> None:
-        """Raise ValueError for hyperparameters ``[m]``, data or a number of updates that do not suit the method."""
+        """Raise ValueError for hyperparameters ``[m]``, data or a count of updates that do not suit the method."""
         return
 
     @property
@@ -158,7 +158,7 @@ class Method(abc.ABC):
 
     @property
     def own_variants(self) -> Mapping[str, Variant]:
-        """The variants that members of this method may have, by name."""
+        """The variants that this method's members may have, by name."""
         return {name: self.variants[name] for name in self.trained if name in self.variants}
 
     @property
@@ -167,7 +167,7 @@ class Method(abc.ABC):
         return {"learning_rate": self.optimizer} if hasattr(self, "optimizer") else {}
 
     def settings(self) -> Any:
-        """Default hyperparameters, of the type that all members of a zoo have."""
+        """Default hyperparameters, in the type that all members in a zoo have."""
         return self.own_variants[self.trained[0]].settings()
 
 

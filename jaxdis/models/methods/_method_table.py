@@ -1,4 +1,4 @@
-"""The methods of the library by name. To add one, see :mod:`jaxdis.models.methods._method`."""
+"""The library's methods by name. To add one, see :mod:`jaxdis.models.methods._method`."""
 
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition

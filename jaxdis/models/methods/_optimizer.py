@@ -1,7 +1,7 @@
-"""First-order optimizers: two of the library, whose step length is a hyperparameter, and all those of optax.
+"""First-order optimizers: two in the library, whose step length is a hyperparameter, and all in optax.
 
-Wherever a method takes an ``optimizer``, it also takes a function of optax, whose learning rate stays a hyperparameter
-that can be swept, or a transformation with steps of its own, such as one with a schedule:
+Wherever a method takes an ``optimizer``, it also takes an optax function, whose learning rate stays a hyperparameter
+that can be swept, or a transformation with its own steps, such as one with a schedule:
 
 >>> import optax
 >>> noise = np.random.default_rng(0).random((16, 8, 8, 1), np.float32)
@@ -38,7 +38,7 @@ class Optimizer(abc.ABC):
     """Static settings of an optimizer.
 
     Attributes:
-      has_own_rate: whether steps have a length of their own, so that the hyperparameter is not read.
+      has_own_rate: whether steps have their own length, so that the hyperparameter is not read.
     """
 
     has_own_rate: ClassVar[bool] = False
@@ -48,7 +48,7 @@ class Optimizer(abc.ABC):
 
     @abc.abstractmethod
     def transformation(self) -> optax.GradientTransformation:
-        """Gradients → directions of descent."""
+        """Gradients → descent directions."""
 
     def begin(self, params):
         """Moments before the first update."""
@@ -86,7 +86,7 @@ class RmsProp(Optimizer):
 
 @dataclasses.dataclass(frozen=True)
 class Optax(Optimizer):
-    """A transformation of optax, or a function learning rate → transformation.
+    """An optax transformation, or a function learning rate → transformation.
 
     Attributes:
       of: the transformation or the function. It is part of the compilation key, by identity, and should be made once.
@@ -124,7 +124,7 @@ class Optax(Optimizer):
 
 
 def as_optimizer(value) -> Optimizer:
-    """The optimizer itself, or one of optax as :class:`Optax`.
+    """The optimizer itself, or one from optax as :class:`Optax`.
 
     Raises:
       ValueError: for anything else.

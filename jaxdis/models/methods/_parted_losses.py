@@ -1,6 +1,7 @@
-"""PartedVAE's settings, and the terms of its loss, in nats.
+"""PartedVAE's settings, and its loss's terms, in nats.
 
-``log_categories [n, v]`` are log q(c_i|x) of all categorical variables, one after another; ``classes`` are their sizes.
+``log_categories [n, v]`` are log q(c_i|x) for all categorical variables, one after another; ``classes`` are their
+sizes.
 """
 
 import math
@@ -13,7 +14,7 @@ from jaxtyping import Array, Float
 
 
 class Settings(NamedTuple):
-    """Coefficients of the loss of :class:`jaxdis.models.PartedVae`, by default as released for dSprites."""
+    """Coefficients in the loss of :class:`jaxdis.models.PartedVae`, by default as released for dSprites."""
 
     learning_rate: Any = 5e-4
     labelled_learning_rate: Any = 5e-4
@@ -58,7 +59,7 @@ SETTINGS = {
 
 
 class Latents(NamedTuple):
-    """Posteriors of all codes (z, then u), and log-probabilities of all classes."""
+    """Posteriors for all codes (z, then u), and log-probabilities for all classes."""
 
     mean: Float[Array, "n d"]
     log_variance: Float[Array, "n d"]
@@ -106,10 +107,10 @@ def entropy(log_categories: Float[Array, "n v"]) -> Float[Array, ""]:
 def overlap(
     mean: Float[Array, "v u"], log_variance: Float[Array, "v u"], classes: tuple[int, ...], threshold
 ) -> Float[Array, ""]:
-    """Σ over pairs of classes of one variable of ``max(0, BC − threshold)``.
+    """Σ ``max(0, BC − threshold)`` over class pairs within one variable.
 
     The Bhattacharyya coefficient of two diagonal Gaussians is ``exp(−⅛ Σ Δm²/σ̄² − ½ (Σ log σ̄² − ½ Σ (log σ_k² + log
-    σ_l²)))`` with σ̄² the mean of both variances.
+    σ_l²)))`` with σ̄² both variances' mean.
     """
     variable = np.repeat(np.arange(len(classes)), classes)
     pairs = np.tril(variable[:, None] == variable[None], -1)

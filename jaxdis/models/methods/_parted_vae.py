@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Random numbers of one update: ``uniform [n, v]`` of the categories, ``normal [n, d]`` of the codes."""
+    """Random numbers for one update: ``uniform [n, v]`` for the categories, ``normal [n, d]`` for the codes."""
 
     uniform: Float[Array, "n v"]
     normal: Float[Array, "n d"]
@@ -70,43 +70,43 @@ RELEASED = Stacks(
 class PartedVae(Method):
     """PartedVAE (Hajimiri et al. 2021), unsupervised or semi-supervised.
 
-    From features h of an image, the encoder yields Gaussian codes z, categories c_i, and codes u_i that depend on the
+    From an image's features h, the encoder yields Gaussian codes z, categories c_i, and codes u_i that depend on the
     category: ``u_i ~ N(A(h ⊙ a_i), …)`` with the gate ``a_i = sigmoid(s·(W_i c_i + b_i))``. In training, c_i is a draw
     from the Gumbel-softmax of ``temperature`` (Jang et al. 2017), and s rises from 1 by 2e-4 per update to 8;
     representations use the most probable category and s = 8. The decoder reads [z, u]. Class k of c_i has a learned
-    prior N(m_k, exp(2 tanh r_k − 1)) of u_i. The loss, with KL and expectations as means over the batch, is
+    prior N(m_k, exp(2 tanh r_k − 1)) for u_i. The loss, with KL and expectations as means over the batch, is
 
         reconstruction
         + γ_z |C_z(t) − KL(q(z|x) ‖ N(0, I))| + γ_u |C_u(t) − Σ_i E_q(c_i|x) KL(q(u_i|x, c_i) ‖ prior of c_i)|
         + γ_c Σ_i KL(mean q(c_i|x) ‖ p(c_i)) + γ_h Σ_i H(q(c_i|x)) + γ_b Σ_i Σ_{k>l} max(0, BC(k, l) − threshold)
 
-    where the capacities C(t) rise linearly over ``capacity_steps`` and BC is the Bhattacharyya coefficient of two
-    priors. The learning rate follows a :class:`~jaxdis.models.methods._plateau.Plateau` of the total loss, which
-    includes the moving capacities, as released.
+    where the capacities C(t) rise linearly over ``capacity_steps`` and BC is two priors' Bhattacharyya coefficient. The
+    learning rate follows a :class:`~jaxdis.models.methods._plateau.Plateau` in the total loss, which includes the
+    moving capacities, as released.
 
-    With ``labelled``, an update of the encoder and of the logits of c on one batch with labels precedes each update:
-    the cross-entropy of the labels, by an Adam and a plateau of its own. The second update starts from its result.
+    With ``labelled``, each update is preceded by one for the encoder and the logits of c on one batch with labels: the
+    labels' cross-entropy, by its own Adam and plateau. The second update starts from its result.
 
     Attributes:
       network: features and decoder.
-      num_z: number of codes that do not depend on a category.
-      num_u: number of codes per categorical variable.
-      priors: p(c_i) of each categorical variable.
-      temperature: of the Gumbel-softmax.
+      num_z: how many codes do not depend on a category.
+      num_u: how many codes per categorical variable.
+      priors: p(c_i) for each categorical variable.
+      temperature: the Gumbel-softmax's temperature.
       batch_size: images per update, and labelled images per labelled update.
       reconstruction: ``bernoulli`` (cross-entropy), ``squared`` or ``absolute`` error, summed over pixels.
       labelled: the semi-supervised form.
       label_factors: for each categorical variable, the position of the factor that labels it.
-      num_labelled: number of labelled images. The released code balances its 10,000 over shape, scale and halves of the
-        other factors; here they are the first of the source's fixed sequence, balanced in expectation.
-      epoch_steps: updates per epoch of the plateau; None: as many as take the number of images of the data.
-      optimizer, plateau, labelled_plateau: of both kinds of updates. The defaults are those for dSprites; for other
-        data sets the code has a patience of 2, and a cooldown of 3 for labels.
+      num_labelled: how many images are labelled. The released code balances its 10,000 over shape, scale and halves of
+        the other factors; here they are the first in the source's fixed sequence, balanced in expectation.
+      epoch_steps: updates per epoch of the plateau; None: as many as go through the data once.
+      optimizer, plateau, labelled_plateau: for both kinds of updates. The defaults are those for dSprites; for other
+        data sets the code has patience 2, and cooldown 3 for labels.
 
     Codes are z, then u. Contract:
 
     - Representations are the means of z and u, as the released metrics and Mahon et al. (2024) read them.
-    - The numbers of codes and classes for Shapes3D and MPI3D are not published.
+    - How many codes and classes Shapes3D and MPI3D had is not published.
 
     Source: Hajimiri et al. (2021), §3, and the released code, which is the default where they differ.
     """
@@ -162,7 +162,7 @@ class PartedVae(Method):
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """Number of classes of each categorical variable."""
+        """How many classes each categorical variable has."""
         return tuple(map(len, self.priors))
 
     def begin(self, key) -> State:
@@ -223,7 +223,7 @@ class PartedVae(Method):
         return new, (loss, gradients)
 
     def labelled_loss(self, params, images: Float[Array, "n h w c"], factors) -> Float[Array, ""]:
-        """Cross-entropy of the labels, summed over the categorical variables."""
+        """The labels' cross-entropy, summed over the categorical variables."""
         logits = apply(self._logits, params["category"], self.network.features(params["encoder"], images)[0])
         targets = [
             classes_of(factors, position, size) for position, size in zip(self.label_factors, self.classes, strict=True)
@@ -259,7 +259,7 @@ class PartedVae(Method):
         return Draws(random.uniform(first, (n, sum(self.classes))), random.normal(second, (n, self.num_codes)))
 
     def latents(self, params, images, uniform=None, slope=_STEEPEST) -> Latents:
-        """Posteriors of images; categories are drawn by ``uniform`` random numbers, or else the most probable ones."""
+        """Images' posteriors; categories are drawn by ``uniform`` random numbers, or else the most probable ones."""
         features, _ = self.network.features(params["encoder"], images)
         logits = apply(self._logits, params["category"], features)
         if uniform is None:
@@ -276,7 +276,7 @@ class PartedVae(Method):
         return Latents(mean, log_variance, self._log_softmax(logits))
 
     def categories(self, params, images: Float[Array, "n h w c"]) -> Float[Array, "n v"]:
-        """q(c_i|x) of every categorical variable, one after another."""
+        """q(c_i|x) for every categorical variable, one after another."""
         with jax.default_matmul_precision("highest"):
             return jnp.exp(self.latents(params, images).log_categories)
 
@@ -300,7 +300,7 @@ class PartedVae(Method):
             check_labels(source, dict(zip(self.label_factors, self.classes, strict=True)))
 
     def epoch(self, num_data: int | None) -> int:
-        """Updates per epoch; the last batch of the released loader may be smaller."""
+        """Updates per epoch; the released loader's last batch may be smaller."""
         return self.epoch_steps or -(-num_data // self.batch_size)
 
     def _error(self, params, codes, images) -> Float[Array, ""]:

@@ -1,4 +1,4 @@
-"""Principal components of standardized pixels, by passes over the images."""
+"""Standardized pixels' principal components, by passes over the images."""
 
 import dataclasses
 from typing import ClassVar, NamedTuple
@@ -23,7 +23,7 @@ class Settings(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """``unexplained``: share of the variance of standardized pixels that the components leave out."""
+    """``unexplained``: what share of the standardized pixels' variance the components leave out."""
 
     unexplained: Array
 
@@ -32,9 +32,9 @@ class State(NamedTuple):
     """What the passes have found.
 
     Attributes:
-      mean, deviation: ``[p]``, of each pixel; 0 where it is constant.
-      basis: ``[p, blocks · width]``, orthonormal; the blocks of passes that are not done are 0.
-      image: the covariance of standardized pixels times the basis.
+      mean, deviation: ``[p]``, for each pixel; 0 where it is constant.
+      basis: ``[p, blocks · width]``, orthonormal; blocks are 0 for passes that are not done.
+      image: the standardized pixels' covariance times the basis.
       block: ``[p, width]``, what the next pass multiplies.
     """
 
@@ -46,7 +46,7 @@ class State(NamedTuple):
 
 
 class Components(NamedTuple):
-    """``mean [p]`` and ``deviation [p]`` of pixels (0 where constant), ``components [p, d]``, and their variances."""
+    """``mean [p]`` and ``deviation [p]`` per pixel (0 where constant), ``components [p, d]``, and their variances."""
 
     mean: Float[Array, " p"]
     deviation: Float[Array, " p"]
@@ -60,19 +60,19 @@ class Pca(Method):
 
     - Pixels are standardized by their mean and standard deviation over the training images; constant pixels are left
       out.
-    - Codes are the projections on the components of greatest variance, in descending order. The entry of largest
-      magnitude of each component is positive. Components beyond the rank of the images are 0.
+    - Codes are the projections on the components with the greatest variance, in descending order. Each component's
+      largest entry is positive. Components beyond the images' rank are 0.
     - Every update is a pass over all images, ``batch_size`` at a time: first for mean and deviation, then for as many
-      products of the covariance with a block of vectors as ``passes`` says. The components are the best in the space of
-      all these products (block Krylov iteration, Musco & Musco 2015, algorithm 2). The covariance is never held in
-      memory.
-    - The training images are all images of an array, or the first ``num_images`` of a renderer's fixed sequence.
+      products between the covariance and a block of vectors as ``passes`` says. The components are the best in the
+      space that all these products span (block Krylov iteration, Musco & Musco 2015, algorithm 2). The covariance is
+      never held in memory.
+    - The training images are all images in an array, or the first ``num_images`` in a renderer's fixed sequence.
 
     Attributes:
-      num_codes: number of components.
+      num_codes: how many components.
       passes: products with the covariance; eight suffice for codes to four digits where variances fall by 15 % from one
         to the next.
-      num_images: number of images; None: all of an array, 10,000 of a renderer.
+      num_images: how many images; None: all in an array, 10,000 from a renderer.
       batch_size: images at a time, which changes memory and speed, and numbers by rounding alone.
     """
 
@@ -113,7 +113,7 @@ class Pca(Method):
         return kept, Losses(jnp.where(finite, losses.unexplained, jnp.nan))
 
     def _standardize(self, state: State, step, source) -> tuple[State, Losses]:
-        """The first pass: moments of batches, merged, of the differences from the first image.
+        """The first pass: batch by batch, merged moments of the differences from the first image.
 
         These differences are exactly 0 where a pixel is constant.
         """
@@ -160,7 +160,7 @@ class Pca(Method):
         return state, Losses(1 - variances.sum() / varying)
 
     def _best(self, state: State) -> tuple[Float[Array, " d"], Float[Array, "p d"]]:
-        """Variances and directions of the components within the span of the basis."""
+        """The components' variances and directions within the basis's span."""
         small = state.basis.T @ state.image
         variances, rotation = _eigh(0.5 * (small + small.T))
         return variances[::-1][: self.num_codes], state.basis @ rotation[:, ::-1][:, : self.num_codes]
@@ -182,7 +182,7 @@ class Pca(Method):
         return Posterior(codes, jnp.zeros_like(codes))
 
     def decode(self, params: Components, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        """The images nearest to the codes in the span of the components, clipped to [0, 1]."""
+        """The images nearest to the codes in the components' span, clipped to [0, 1]."""
         with jax.default_matmul_precision("highest"):
             pixels = params.mean[None] + params.deviation[None] * (codes @ params.components.T)
         return jnp.clip(pixels, 0, 1).reshape(-1, *self.image_shape)
@@ -211,7 +211,7 @@ class Pca(Method):
         return self.num_images or _DRAWN
 
     def _over_images(self, source, add, start):
-        """``add(carry, (images [n, p], weights [n]))`` over all images; the last batch is filled with weights of 0."""
+        """``add(carry, (images [n, p], weights [n]))`` over all images; the last batch is filled with weight 0."""
         count = self._count(source)
         size = min(self.batch_size, count)
 
@@ -229,7 +229,7 @@ Pca.variants = {
 
 
 def _orthonormal(block: Float[Array, "p w"], scale) -> Float[Array, "p w"]:
-    """An orthonormal basis of the columns, with columns of 0 for directions that are rounding errors at that scale."""
+    """An orthonormal basis for the columns, with zero columns for directions that are rounding errors at that scale."""
     left, sizes = _svd(block)
     return jnp.where((sizes > 1e-6 * scale)[None], left, 0)
 

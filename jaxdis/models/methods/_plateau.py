@@ -11,9 +11,9 @@ from jaxdis._core.options import Level, Natural, NonNegative, check_fields
 
 
 class PlateauState(NamedTuple):
-    """Scalars: the lowest mean loss of an epoch (``best``), how many epochs in a row were no better (``bad``), and how
-    many epochs of cooldown are left (``rest``); the factor of the learning rate (``scale``); and the sum of this
-    epoch's losses so far (``total``)."""
+    """Scalars: the lowest mean loss in an epoch (``best``), how many epochs in a row were no better (``bad``), and how
+    many cooldown epochs are left (``rest``); the learning rate's factor (``scale``); and this epoch's summed losses so
+    far (``total``)."""
 
     best: Array
     bad: Array
@@ -24,7 +24,7 @@ class PlateauState(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Plateau:
-    """PyTorch's ``ReduceLROnPlateau`` with a relative threshold, stepped by the mean loss of every epoch.
+    """PyTorch's ``ReduceLROnPlateau`` with a relative threshold, stepped by every epoch's mean loss.
 
     An epoch is better if its loss is below ``best · (1 − threshold)``. After more than ``patience`` epochs in a row
     that are not, the learning rate is multiplied by ``factor``, and the next ``cooldown`` epochs do not count.
@@ -45,7 +45,7 @@ class Plateau:
         return PlateauState(jnp.full((), jnp.inf), zero, zero, jnp.ones(()), jnp.zeros(()))
 
     def after(self, state: PlateauState, loss: Array, learning_rate: Array, step: Array, epoch: int) -> PlateauState:
-        """The state after one update: ``step`` updates were done before it, and an epoch has ``epoch`` of them."""
+        """The state after one update: ``step`` updates were done before it, and an epoch has ``epoch``."""
         state = state._replace(total=state.total + loss)
         ends = (step + 1) % epoch == 0
         return jax.tree.map(lambda new, old: jnp.where(ends, new, old), self._epoch(state, learning_rate, epoch), state)

@@ -1,4 +1,4 @@
-"""What the two methods of Eastwood & Williams (2018) with residual networks have in common."""
+"""What Eastwood & Williams's (2018) two methods with residual networks have in common."""
 
 import dataclasses
 from typing import Any, Literal
@@ -16,12 +16,12 @@ class ResidualMethod(Method):
     """A method whose networks are residual.
 
     Attributes:
-      channels: numbers of channels after the first convolution and after each block; see
-        :mod:`~jaxdis.models.networks._residual`. The default is the paper's, for images of 64 × 64 pixels.
+      channels: how many channels after the first convolution and after each block; see
+        :mod:`~jaxdis.models.networks._residual`. The default is the paper's, for 64 × 64 images.
       num_codes: latent coordinates.
       batch_size: images per update.
-      precision: of matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
-      optimizer: the paper states Adam at 1e-4; its momentum 0 and decay 0.9 are those of the released code.
+      precision: in matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
+      optimizer: the paper states Adam at 1e-4; its momentum 0 and decay 0.9 are from the released code.
     """
 
     channels: tuple[Units, ...] = (64, 128, 256, 512, 512)

@@ -1,4 +1,4 @@
-"""The variational autoencoder of Eastwood & Williams (2018), with residual networks and batch normalization."""
+"""Eastwood & Williams's (2018) variational autoencoder, with residual networks and batch normalization."""
 
 import dataclasses
 from typing import Any, ClassVar, NamedTuple
@@ -25,7 +25,7 @@ class Settings(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Per image: ``loss`` = ``reconstruction`` (squared error of pixels in [−1, 1]) + β ``kl`` (nats)."""
+    """Per image: ``loss`` = ``reconstruction`` (squared error, pixels in [−1, 1]) + β ``kl`` (nats)."""
 
     loss: Array
     reconstruction: Array
@@ -33,7 +33,7 @@ class Losses(NamedTuple):
 
 
 class Model(NamedTuple):
-    """``params`` and running moments (``statistics``) of ``encoder`` and ``decoder``."""
+    """``params`` and running moments (``statistics``) for ``encoder`` and ``decoder``."""
 
     params: dict
     statistics: dict
@@ -49,14 +49,14 @@ class ResnetVae(ResidualMethod):
     """A variational autoencoder with residual networks, batch normalization and squared error.
 
     ``L = mean over images of Σ (x − x̂)² + β KL(q(c|x) ‖ N(0, I))``, with pixels in [−1, 1] and a decoder that ends in
-    tanh. Without a factor ½, the implied variance of a pixel is ½: β = 1 here weighs the KL divergence like β = ½ with
-    ``reconstruction="squared_error"`` of :class:`~jaxdis.models.Vae` and pixels in [−1, 1].
+    tanh. Without a factor ½, a pixel's implied variance is ½: β = 1 here weighs the KL divergence like β = ½ with
+    ``reconstruction="squared_error"`` in :class:`~jaxdis.models.Vae` and pixels in [−1, 1].
 
-    - Running moments are part of the state, and :meth:`represent` and :meth:`decode` use them: no image depends on
+    - Running moments belong to the state, and :meth:`represent` and :meth:`decode` use them: no image depends on
       another.
     - The code is the posterior mean.
 
-    Its fields are those of :class:`~jaxdis.models.methods._residual_method.ResidualMethod`.
+    Its fields are those in :class:`~jaxdis.models.methods._residual_method.ResidualMethod`.
 
     Reference: Eastwood & Williams 2018, §4.2 and appendix A, with β = 1 and 6 for 125,000 updates (50 epochs).
     """
@@ -119,7 +119,7 @@ class ResnetVae(ResidualMethod):
             return 0.5 * (self._run("decoder", params, codes, training=False)[0] + 1)
 
     def _run(self, name: str, model: Model, inputs: Array, *, training: bool) -> tuple[Array, dict]:
-        """Outputs of the encoder or the decoder, and its running moments."""
+        """The encoder's or the decoder's outputs, and its running moments."""
         params, statistics = model.params[name], model.statistics[name]
         return normalized(self._network(name), params, statistics, inputs, training=training)
 

@@ -1,4 +1,4 @@
-"""Variational autoencoders: one network, one of the objectives, and for FactorVAE a discriminator."""
+"""Variational autoencoders: one network, one objective, and for FactorVAE a discriminator."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ OWN_OBJECTIVE = (
 
 
 class State(NamedTuple):
-    """Parameters and moments of the autoencoder, and those of the discriminator (``()`` without one)."""
+    """The autoencoder's parameters and moments, and the discriminator's (``()`` without one)."""
 
     params: Any
     moments: Any
@@ -45,24 +45,23 @@ class Vae(Method):
     """A variational autoencoder with Gaussian posteriors (Kingma & Welling 2014).
 
     Attributes:
-      objective: name of a row of ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them; or one's
-        own, as a function of :class:`~jaxdis.models.Terms` and hyperparameters, or as an
+      objective: the name of a row in ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them; or
+        one's own, as a function of :class:`~jaxdis.models.Terms` and hyperparameters, or as an
         :class:`~jaxdis.models.Objective`.
       network: :class:`~jaxdis.models.networks._architectures.Mlp`,
         :class:`~jaxdis.models.networks._architectures.Convolutional`, or one's own: Flax modules or three functions, as
         in :mod:`jaxdis.models.networks._functions`.
       batch_size: images per update (per half for ``split_batch``).
-      estimator: estimator of total correlation on a batch, as in
+      estimator: how total correlation is estimated on a batch, as in
         :func:`~jaxdis.models.objectives._total_correlation.decompose`.
-      reconstruction: ``bernoulli`` (cross-entropy of logits; targets need not be binary) or ``squared_error`` (½‖x−x̂‖²,
-        where the decoder's output is the mean).
-      subtract_entropy: report the Bernoulli reconstruction error minus the entropy of the images, which changes no
-        gradient.
-      precision: precision of the networks' matrix products: ``float32``, ``tensorfloat32`` (on accelerators; the same
-        as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
-      optimizer: optimizer of the autoencoder: the library's, or any of optax, as in
+      reconstruction: ``bernoulli`` (cross-entropy on logits; targets need not be binary) or ``squared_error``
+        (½‖x−x̂‖², where the decoder's output is the mean).
+      subtract_entropy: report the Bernoulli reconstruction error minus the images' entropy, which changes no gradient.
+      precision: how precise the networks' matrix products are: ``float32``, ``tensorfloat32`` (on accelerators; the
+        same as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
+      optimizer: the autoencoder's optimizer: the library's, or any from optax, as in
         :mod:`jaxdis.models.methods._optimizer`.
-      discriminator: discriminator of the objective ``factor``, and how it is trained.
+      discriminator: discriminator for the objective ``factor``, and how it is trained.
       micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None:
         the largest divisor from 4 to 8 for convolutions on CPU (measured), else the whole batch.
     """
@@ -156,11 +155,11 @@ class Vae(Method):
         """What the encoder and the decoder minimize on one batch, and ``(Losses, codes [n, d])``.
 
         Args:
-          params: parameters of the autoencoder.
-          against: parameters of the discriminator.
+          params: the autoencoder's parameters.
+          against: the discriminator's parameters.
           step: updates done.
-          noise_key: random key of the codes.
-          hyperparameters: NamedTuple of scalars.
+          noise_key: random key for the codes.
+          hyperparameters: NamedTuple with scalars.
           images: the batch.
           num_data: size of the data set; None: infinite.
         """
@@ -265,7 +264,7 @@ class Vae(Method):
 
 
 def objective_of(method: Vae) -> Objective:
-    """What a method trains, its own objective or a row of ``OBJECTIVES`` (of several, the first).
+    """What a method trains, its own objective or a row in ``OBJECTIVES`` (if several, the first).
 
     Raises:
       ValueError: for an unknown name, or for objectives that do not share one loss.

@@ -45,8 +45,8 @@ from jaxdis.models.objectives._distributions import negative_log_likelihood
 class State(NamedTuple):
     """What training carries.
 
-    ``params`` and Adam's ``moments`` are of ``encoder``, ``decoder``, ``discriminator`` and ``relation``, ``running``
-    statistics of the first two; ``priors`` are the classes' Gaussians, blank until the end of warm-up.
+    ``params`` and Adam's ``moments`` belong to ``encoder``, ``decoder``, ``discriminator`` and ``relation``,
+    ``running`` statistics to the first two; ``priors`` are the classes' Gaussians, blank until warm-up ends.
     """
 
     params: Any
@@ -73,10 +73,10 @@ RELEASED = Stacks(
 class WeakDe(Method):
     """WeakDE (Valenti & Bacciu 2022): an adversarial autoencoder with an adaptive relational prior.
 
-    During warm-up, the prior of the codes is uniform on (−1, 1). Then labelled images are encoded once, and the prior
-    becomes a Gaussian per class with the class's mean and ``covariance`` times its covariance. A relation network
-    learns to lead from a draw of one class to one of another (left of it, the next shape, …); it moves no code. One
-    update is, on one batch and in the released order:
+    During warm-up, the codes' prior is uniform on (−1, 1). Then labelled images are encoded once, and the prior becomes
+    a Gaussian per class with the class's mean and ``covariance`` times its covariance. A relation network learns to
+    lead from a draw in one class to one in another (left of it, the next shape, …); it moves no code. One update is, on
+    one batch and in the released order:
 
     1. encoder and decoder minimize the cross-entropy of logits, *mean* over pixels;
     2. after warm-up, the relation network minimizes the mean squared error over all relations;
@@ -88,19 +88,19 @@ class WeakDe(Method):
 
     Attributes:
       network: encoder and decoder.
-      num_codes: number of codes.
-      classes: groups of values of the factors that classes combine; images with a value in no group have no class.
+      num_codes: how many codes.
+      classes: groups of factor values that classes combine; images with a value in no group have no class.
       relations: which class each relation leads to.
-      opponents: widths of the hidden layers (tanh) of the discriminator and of the relation network.
+      opponents: widths of the hidden layers (tanh) in the discriminator and the relation network.
       batch_size, relation_batch: images per update, and draws per relation.
-      num_labelled: number of labelled images, the first of the source's fixed sequence (released: 20 batches).
+      num_labelled: how many images are labelled, the first in the source's fixed sequence (released: 20 batches).
       adversarial: whether steps 3 and 4 take place; the released configuration for Shapes3D leaves them out.
       as_released: draw the prior from the first class alone, as the released code does: it zeroes all labels and then
         takes their largest entry for the class. The default draws classes uniformly. In both, the discriminator sees
         zeros for labels.
-      augmented: change six of seven images at random: noise on white pixels, or pixels dropped, as released for
-        dSprites (three fixed copies of each there).
-      optimizer: of all four networks.
+      augmented: change six images in seven at random: noise on white pixels, or pixels dropped, as released for
+        dSprites (three fixed copies each there).
+      optimizer: for all four networks.
 
     Contract:
 
@@ -108,7 +108,7 @@ class WeakDe(Method):
     - Training shorter than ``warmup_steps`` has the uniform prior throughout.
 
     Source: Valenti & Bacciu (2022) and the released code, which does not run as published; this method does what that
-    code intends. The code's classes of dSprites are :data:`~jaxdis.models.methods._class_priors.DSPRITES_REGIONS`, and
+    code intends. The code's classes for dSprites are :data:`~jaxdis.models.methods._class_priors.DSPRITES_REGIONS`, and
     it trains on them alone; the default classes divide all images, on which Mahon et al. (2024) train.
     """
 
@@ -205,7 +205,7 @@ class WeakDe(Method):
         return state._replace(running=running), value
 
     def _draws(self, priors: ClassPriors, class_key, normal_key) -> tuple[Array, Array]:
-        """Classes ``[b + r p]`` of the batch and of the relations' sources; normal numbers of these and the targets."""
+        """Classes ``[b + r p]`` for the batch and the relations' sources; normal numbers for these and the targets."""
         n, related = self.batch_size, len(self.relations) * self.relation_batch
         normal = random.normal(normal_key, (n + 2 * related, self.num_codes))
         return priors.draw_classes(class_key, n + related), normal

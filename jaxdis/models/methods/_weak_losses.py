@@ -14,7 +14,8 @@ _NOISE, _DROPPED = 0.3, 0.3
 
 
 class Settings(NamedTuple):
-    """The defaults are those of the released code for dSprites: 1000 epochs of its 68,040 images are 67,000 updates."""
+    """The defaults are those in the released code for dSprites: 1000 epochs over its 68,040 images are 67,000
+    updates."""
 
     learning_rate: Any = 1e-4
     warmup_steps: Any = 67_000.0
@@ -24,7 +25,7 @@ class Settings(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Cross-entropy per pixel, weighted losses of the generator and the discriminator, and error of the relations."""
+    """Cross-entropy per pixel, the generator's and the discriminator's weighted losses, and the relations' error."""
 
     reconstruction: Array
     generator: Array
@@ -55,7 +56,7 @@ def discriminator_loss(of_codes: Float[Array, " n"], of_prior: Float[Array, " n"
 def relation_loss(
     relate: Callable, sources: Float[Array, "r b d"], targets: Float[Array, "r b d"], counted: Float[Array, "r b"]
 ) -> Float[Array, ""]:
-    """Mean squared error of ``relate`` over relations, draws and codes; ``counted`` weighs draws."""
+    """``relate``'s mean squared error over relations, draws and codes; ``counted`` weighs draws."""
     r, b, d = sources.shape
     which = jnp.broadcast_to(jnp.eye(r)[:, None], (r, b, r))
     inputs = jnp.concatenate([sources, which], axis=2).reshape(r * b, d + r)
@@ -64,7 +65,7 @@ def relation_loss(
 
 
 def augmented(key, images: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:
-    """One of seven images as it is, three with noise on white pixels, three with pixels dropped."""
+    """One image in seven as it is, three with noise on white pixels, three with pixels dropped."""
     kind_key, pixel_key = jax.random.split(key)
     kind = random.randint(kind_key, (len(images), 1, 1, 1), 0, 7)
     pixels = random.normal(pixel_key, images.shape)

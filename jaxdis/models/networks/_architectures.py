@@ -1,6 +1,6 @@
 """The library's encoders and decoders, and the discriminator, as ``flax.linen`` modules.
 
-Programs use three pure functions of a network, its own or a user's: see :mod:`jaxdis.models.networks._functions`.
+Programs use a network's three pure functions, its own or a user's: see :mod:`jaxdis.models.networks._functions`.
 """
 
 import math
@@ -23,7 +23,7 @@ class Mlp(Network):
     Attributes:
       hidden: widths of the encoder's hidden layers.
       num_codes: latent coordinates.
-      image_shape: ``(height, width, channels)``; None: that of the data.
+      image_shape: ``(height, width, channels)``; None: the data's.
       initialization: ``glorot`` (uniform weights, zero biases), ``kaiming`` or ``torch`` (PyTorch's default).
     """
 
@@ -46,24 +46,24 @@ class Mlp(Network):
 
 
 class Convolutional(Network):
-    """Convolutions of stride 2 and fully connected layers, and a decoder that mirrors them.
+    """Convolutions with stride 2 and fully connected layers, and a decoder that mirrors them.
 
-    The defaults are the architecture of Locatello et al. (2020) as released; see :func:`locatello` and :func:`burgess`
-    for the published variants. Images may have any size: the decoder works on the next multiple of
-    ``2 ** len(channels)`` and crops.
+    The defaults are Locatello et al.'s architecture (2020) as released; see :func:`locatello` and :func:`burgess` for
+    the published variants. Images may have any size: the decoder works on the next multiple of ``2 ** len(channels)``
+    and crops.
 
     Attributes:
       channels, kernels: output channels and kernel size (2 or 4) of each encoder convolution.
       hidden: widths of the encoder's fully connected layers.
       decoder_hidden: widths of the decoder's fully connected layers before the one that yields the first feature map.
-      decoder_channels: channels of the first feature map and of every transposed convolution except the last, which has
-        the channels of the image; as many entries as ``channels``. All transposed kernels are 4 × 4.
+      decoder_channels: channels in the first feature map and in every transposed convolution except the last, which has
+        the image's channels; as many entries as ``channels``. All transposed kernels are 4 × 4.
       num_codes: latent coordinates.
       image_shape, initialization: as in :class:`Mlp`.
       interleaved: the outputs of the encoder's last layer are (mean₀, log-variance₀, mean₁, …) instead of all means,
         then all log-variances; this matters only for importing weights.
-      compute: ``matmul`` (:mod:`jaxdis._core.kernels.convolution`, at about the rate of a matrix product) or
-        ``conv`` (as ``flax.linen.Conv``), with the same parameters and with values that differ by rounding.
+      compute: ``matmul`` (:mod:`jaxdis._core.kernels.convolution`, about as fast as a matrix product) or ``conv`` (as
+        ``flax.linen.Conv``), with the same parameters and with values that differ by rounding.
     """
 
     channels: tuple[Units, ...] = (32, 32, 64, 64)
@@ -126,23 +126,23 @@ def _conv_transpose(images: Array, kernel: Array, *_, **__) -> Array:
 
 @checked
 def locatello(*, as_released: bool = True, **changes) -> Convolutional:
-    """Make the network of Locatello et al. (2020).
+    """Make Locatello et al.'s network (2020).
 
     Table 2 has 4 × 4 kernels throughout, whereas the released code, and thus the released models, have 2 × 2 kernels in
-    the last two encoder convolutions: 764,245 or 690,517 parameters on one channel. The former is also the network of
-    Julka et al. (2024), Table III.
+    the last two encoder convolutions: 764,245 or 690,517 parameters on one channel. The former is also Julka et al.'s
+    network (2024), Table III.
 
     Args:
       as_released: 2 × 2 kernels in the last two encoder convolutions.
-      changes: other fields of :class:`Convolutional`.
+      changes: other fields in :class:`Convolutional`.
     """
     return Convolutional(kernels=(4, 4, 2, 2) if as_released else (4, 4, 4, 4), **changes)
 
 
 def burgess(**changes) -> Convolutional:
-    """Make the network of Burgess et al. (2018), as Mahon et al. (2024) use it: 502,005 parameters on one channel.
+    """Make Burgess et al.'s network (2018), as Mahon et al. (2024) use it: 502,005 parameters on one channel.
 
-    Their code applies a sigmoid and takes the cross-entropy of probabilities. Here the decoder returns logits, which is
+    Their code applies a sigmoid and takes the cross-entropy on probabilities. Here the decoder returns logits, which is
     the same function with fewer overflows.
     """
     settings = {
@@ -175,5 +175,5 @@ class Discriminator(Network):
 
 
 def num_parameters(params) -> int:
-    """The number of parameters in a tree."""
+    """How many parameters a tree has."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))

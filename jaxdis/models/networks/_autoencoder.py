@@ -1,9 +1,9 @@
 """A network as programs run it: in one precision, with float32 inputs and outputs, and in micro-batches.
 
 Micro-batches give the same loss and gradient with less memory traffic. On CPU, the activations of eight images stay in
-cache, whereas those of a batch of 64 do not, and a convolutional update takes half of the time. The loss couples the
-images of a batch through their posteriors alone, so the encoder and the decoder run per micro-batch and everything
-between them runs on the whole batch.
+cache, whereas those for a batch with 64 do not, and a convolutional update takes half the time. The loss couples a
+batch's images through their posteriors alone, so the encoder and the decoder run per micro-batch and everything between
+them runs on the whole batch.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ PRODUCTS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": 
 
 @dataclasses.dataclass(frozen=True)
 class Autoencoder:
-    """A network, the precision of its matrix products, and the number of images per micro-batch (None: all images)."""
+    """A network, how precise its matrix products are, and how many images a micro-batch has (None: all images)."""
 
     network: Any
     precision: str = "float32"
@@ -47,15 +47,14 @@ class Autoencoder:
         return mean.reshape(n, -1), log_variance.reshape(n, -1)
 
     def decode(self, params, codes: Array) -> Array:
-        """Logits ``[n, h, w, c]``, float32, of the whole batch."""
+        """Logits ``[n, h, w, c]``, float32, for the whole batch."""
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
             return functions_of(self.network).decode(self._cast(params), self._cast(codes)).astype(jnp.float32)
 
     def decoded_loss(self, params, codes: Array, images: Array, loss: Callable[[Array, Array], Array]) -> Array:
         """``loss(decode(params, codes), images)``, which must be a sum over images.
 
-        With micro-batches, the gradient is computed in the same pass as the value: the cotangent of a scalar only
-        scales it.
+        With micro-batches, the gradient is computed in the same pass as the value: a scalar's cotangent only scales it.
         """
 
         def part_loss(params, codes, images):

@@ -1,4 +1,4 @@
-"""The networks of a slot: a convolutional encoder, and a decoder that broadcasts a code over the image."""
+"""A slot's networks: a convolutional encoder, and a decoder that broadcasts a code over the image."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ from jaxdis.models.networks._layers import Conv, Dense
 
 
 class SlotEncoder(nn.Module):
-    """3 × 3 convolutions of stride 2, a dense layer, and a dense layer of outputs.
+    """3 × 3 convolutions with stride 2, a dense layer, and a dense layer for outputs.
 
     Attributes:
-      channels: of the convolutions.
+      channels: in the convolutions.
       hidden: width of the dense layer.
-      outputs: number of outputs.
+      outputs: how many outputs.
       activation: between layers.
     """
 
@@ -34,17 +34,17 @@ class SlotEncoder(nn.Module):
 
 
 class BroadcastDecoder(nn.Module):
-    """A code concatenated with two coordinates at every pixel, then convolutions of stride 1.
+    """A code concatenated with two coordinates at every pixel, then convolutions with stride 1.
 
     Attributes:
-      channels: of the hidden convolutions.
-      outputs: channels of the image.
+      channels: in the hidden convolutions.
+      outputs: the image's channels.
       image_size: height and width.
       activation: after hidden convolutions.
       kernel: size of the hidden convolutions.
       last_kernel: size of the last convolution.
-      grown: whether the code is broadcast to an image that is larger by what the convolutions cut off, so that none of
-        them is padded with zeros. Coordinates run from −1 to 1 over what is broadcast.
+      grown: whether the code is broadcast to an image that is larger by what the convolutions cut off, so that none is
+        padded with zeros. Coordinates run from −1 to 1 over what is broadcast.
 
     Outputs are images ``[n, h, w, o]``, before any last activation.
 
@@ -73,7 +73,7 @@ class BroadcastDecoder(nn.Module):
 
 
 class Broadcast(nn.Module):
-    """The convolution of a code and two coordinates at every pixel, without the image of them.
+    """The convolution of a code and two coordinates at every pixel, without that image in memory.
 
     It is linear, so that the code's part is a product with the response to each unit code, and the coordinates' part
     is the same for all codes.
@@ -98,6 +98,6 @@ class Broadcast(nn.Module):
 
 
 def coordinates(height: int, width: int) -> Float[Array, "h w 2"]:
-    """Vertical and horizontal place of each pixel, from −1 to 1."""
+    """Each pixel's vertical and horizontal place, from −1 to 1."""
     rows, columns = jnp.meshgrid(jnp.linspace(-1, 1, height), jnp.linspace(-1, 1, width), indexing="ij")
     return jnp.stack([rows, columns], axis=-1)

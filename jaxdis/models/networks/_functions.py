@@ -1,4 +1,4 @@
-"""The one door of encoders and decoders: whatever a network is, it becomes three pure functions.
+"""The one door for encoders and decoders: whatever a network is, it becomes three pure functions.
 
 A network is
 
@@ -85,11 +85,11 @@ class Own:
     """Three functions as a network, with a name.
 
     Attributes:
-      init, encode, decode: the functions. They are part of the compilation key and should be defined at module level: a
+      init, encode, decode: the functions. They belong to the compilation key and should be defined at module level: a
         function that is defined on each call is compiled on each call.
       name: name by which run directories identify the network. Functions cannot be stored; pass them to
         ``jaxdis.models.load(path, method=…)``.
-      image_shape: ``(height, width, channels)``; None: that of the data.
+      image_shape: ``(height, width, channels)``; None: the data's.
     """
 
     init: Callable[..., Any]
@@ -107,7 +107,7 @@ class Own:
 
 @functools.lru_cache(maxsize=256)
 def functions_of(network) -> Functions:
-    """The three functions of a network; equal networks have the same.
+    """A network's three functions; equal networks have the same.
 
     Raises:
       ValueError: for anything else, by name and with the way out.
@@ -131,7 +131,7 @@ def functions_of(network) -> Functions:
 
 
 def check_hashable(network) -> None:
-    """Raise ValueError unless the network can be part of a compilation key, and is one."""
+    """Raise ValueError unless the network can be in a compilation key, and is one."""
     try:
         hash(network)
     except TypeError:
@@ -143,10 +143,10 @@ def check_hashable(network) -> None:
 
 @functools.lru_cache(maxsize=64)
 def check_network(network, image_shape: tuple[int, int, int]) -> None:
-    """Trace a network on the shape of two images: arrays of other shapes could broadcast unnoticed in a loss.
+    """Trace a network on two images' shape: arrays of other shapes could broadcast unnoticed in a loss.
 
     Raises:
-      ValueError: if codes are not two arrays ``[2, d]``, or the images of codes not ``[2, h, w, c]``.
+      ValueError: if codes are not two arrays ``[2, d]``, or their images not ``[2, h, w, c]``.
     """
     functions = functions_of(network)
     params = jax.eval_shape(lambda key: functions.init(key, image_shape), jax.random.key(0))

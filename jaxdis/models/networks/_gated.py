@@ -1,7 +1,7 @@
-"""The networks of the masks of GENESIS: gated convolutions with batch normalization.
+"""GENESIS's networks for masks: gated convolutions with batch normalization.
 
-A gated layer has twice the outputs: half of them, ``a``, times the sigmoid of the others, ``b``. Both are normalized
-over the batch, except in the layer at the coarsest map.
+A gated layer has twice the outputs: one half, ``a``, times the sigmoid of the other, ``b``. Both are normalized over
+the batch, except in the layer at the coarsest map.
 """
 
 import math
@@ -18,8 +18,8 @@ class GatedEncoder(nn.Module):
     """5 × 5 convolutions, then one over the whole map.
 
     Attributes:
-      channels, strides: of the convolutions; strides are 1 or 2.
-      features: outputs of the last layer.
+      channels, strides: for the convolutions; strides are 1 or 2.
+      features: the last layer's outputs.
     """
 
     channels: tuple[int, ...]
@@ -38,9 +38,9 @@ class GatedDecoder(nn.Module):
     """A transposed convolution from one position to the coarsest map, then 5 × 5 (transposed) convolutions and logits.
 
     Attributes:
-      channels: of the coarsest map and of each map after it.
-      strides: by which each of the latter grows, 1 or 2.
-      image_size: height and width of the logits.
+      channels: in the coarsest map and in each map after it.
+      strides: by which each map after it grows, 1 or 2.
+      image_size: the logits' height and width.
     """
 
     channels: tuple[int, ...]

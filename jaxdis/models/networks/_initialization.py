@@ -1,4 +1,4 @@
-"""Random parameters of networks, from their shapes alone."""
+"""Networks' random parameters, from their shapes alone."""
 
 import itertools
 import math
@@ -17,20 +17,20 @@ Initialization = Literal["glorot", "kaiming", "torch"]
 
 
 def draw(key, shapes, scheme: str):
-    """Fill the parameter tree of a module.
+    """Fill a module's parameter tree.
 
     Args:
       key: typed key.
       shapes: nested dicts whose leaves have a ``shape``; kernels are ``[…, in, out]``. Layers without a kernel are
-        normalizations, which begin with a scale of 1 and a bias of 0.
-      scheme: distribution of the weights:
+        normalizations, which begin with scale 1 and bias 0.
+      scheme: how weights are distributed:
 
         * ``glorot``: uniform ±√(6 / (fan_in + fan_out)), with zero biases (Locatello et al. 2020, released code).
         * ``torch``: PyTorch's default, uniform ±1/√fan_in, also for biases (Julka et al. 2024).
         * ``kaiming``: uniform ±√(6 / fan_in), with biases as in ``torch`` (the code behind Mahon et al. 2024).
 
-        PyTorch takes the fan-in of a transposed convolution from its *output* channels, and so do the last two schemes
-        for layers named ``transposed…``.
+        PyTorch takes a transposed convolution's fan-in from its *output* channels, and so do the last two schemes for
+        layers named ``transposed…``.
 
     Returns:
       The tree, float32.
@@ -55,7 +55,7 @@ def blank(shapes: dict) -> dict[str, Array]:
 def fill(tree: dict, draw_layer: Callable, order: Callable | None = None, path: tuple[str, ...] = ()) -> dict:
     """A tree of layers, each of which ``draw_layer(path, shapes)`` draws in turn.
 
-    Layers are ordered by their names, or by the sorting key ``order`` of names, whatever the order of the dict.
+    Layers are ordered by their names, or by the sorting key ``order`` for names, however the dict orders them.
     """
     if "kernel" in tree or "scale" in tree:
         return draw_layer(path, tree)
@@ -63,7 +63,8 @@ def fill(tree: dict, draw_layer: Callable, order: Callable | None = None, path: 
 
 
 def draw_lstm(key, shapes: dict) -> dict:
-    """Parameters of a ``flax.linen.OptimizedLSTMCell``, uniform on ±1/√units as in PyTorch, with one of two biases."""
+    """Parameters for a ``flax.linen.OptimizedLSTMCell``, uniform on ±1/√units as in PyTorch, with one bias where that
+    has two."""
     inputs, units = shapes["ii"]["kernel"].shape
     names = [f"{side}{gate}" for side in "ih" for gate in "ifgo"]
     drawn = [
@@ -79,7 +80,7 @@ def draw_lstm(key, shapes: dict) -> dict:
 
 
 def begin(key, module: nn.Module, *inputs, scheme: str = "torch", **named) -> tuple[dict, dict]:
-    """Parameters and running moments of a module, for inputs like these."""
+    """A module's parameters and running moments, for inputs like these."""
     shapes = shapes_of(module, *inputs, **named)
     return draw(key, shapes["params"], scheme), blank_statistics(shapes)
 

@@ -1,4 +1,4 @@
-"""Layers of the library's networks: those of ``flax.linen``, with convolutions of the fast forms.
+"""Layers for the library's networks: those in ``flax.linen``, with convolutions in their fast forms.
 
 This is the one place where a form is chosen: ``flax.linen.Conv`` makes the parameters, and what it is given as
 ``conv_general_dilated`` computes.
@@ -50,7 +50,7 @@ class Network(nn.Module):
 
 
 class UnbiasedBatchNorm(nn.Module):
-    """Batch normalization with running variances of n − 1 degrees of freedom, as in PyTorch; Flax's are of n."""
+    """Batch normalization whose running variances have n − 1 degrees of freedom, as in PyTorch; Flax's have n."""
 
     momentum: float = 0.9
 
@@ -96,12 +96,12 @@ def leaky(values: Array, slope: float) -> Array:
 
 
 def shapes_of(module: nn.Module, *inputs, **named) -> dict:
-    """Shapes of the variables of a module, by collection, for inputs like these."""
+    """The shapes of a module's variables, by collection, for inputs like these."""
     return jax.eval_shape(functools.partial(module.init, **named), jax.random.key(0), *inputs)
 
 
 def blank_statistics(shapes: dict) -> dict:
-    """Running moments before the first update: means of 0 and variances of 1."""
+    """Running moments before the first update: mean 0 and variance 1."""
     fill = {"mean": jnp.zeros, "var": jnp.ones}
     return jax.tree.map_with_path(lambda path, leaf: fill[path[-1].key](leaf.shape), shapes.get("batch_stats", {}))
 
@@ -112,7 +112,7 @@ def apply(module: nn.Module, params: dict, *inputs, **named):
 
 
 def normalized(module: nn.Module, params: dict, statistics: dict, *inputs, training: bool, **named):
-    """Outputs of a module, and its running moments after them, which only training moves."""
+    """A module's outputs, and its running moments after them, which only training moves."""
     variables = {"params": params, "batch_stats": statistics}
     if not training:
         return module.apply(variables, *inputs, training=False, **named), statistics

@@ -1,4 +1,4 @@
-"""The refinement network of IODINE: from what a slot explains of the image to a change of its posterior."""
+"""IODINE's refinement network: from what a slot explains in the image to how its posterior changes."""
 
 import flax.linen as nn
 import jax
@@ -12,10 +12,10 @@ Memory = tuple[Float[Array, "n u"], Float[Array, "n u"]]
 
 
 class Refinement(nn.Module):
-    """Convolutions of stride 2, their mean over positions, a dense layer, and a recurrent layer.
+    """Convolutions with stride 2, their mean over positions, a dense layer, and a recurrent layer.
 
     Attributes:
-      channels: of the convolutions.
+      channels: in the convolutions.
       kernel: size of their kernels.
       hidden: width of the dense layer and of the recurrent one.
       num_codes: length of a code.
@@ -32,7 +32,7 @@ class Refinement(nn.Module):
     def __call__(
         self, images: Float[Array, "n h w c"], vectors: Float[Array, "n v"], memory: Memory
     ) -> tuple[Float[Array, "n o"], Memory]:
-        """Changes of mean and log-variance, one after the other, and the memory (cell, output)."""
+        """How mean and log-variance change, one after the other, and the memory (cell, output)."""
         hidden = images
         for i, channels in enumerate(self.channels):
             size, padding = (self.kernel, self.kernel), self.kernel // 2

@@ -1,4 +1,4 @@
-"""The residual networks of Eastwood & Williams (2018): an encoder or critic, and a decoder or generator.
+"""Eastwood & Williams's (2018) residual networks: an encoder or critic, and a decoder or generator.
 
 Residual blocks halve or double height and width (He et al. 2016; Gulrajani et al. 2017).
 
@@ -10,7 +10,7 @@ Residual blocks halve or double height and width (He et al. 2016; Gulrajani et a
 - Weights are uniform with variance 4 / (fan_in + fan_out) in 3 × 3 convolutions after a ReLU, and half that elsewhere;
   biases are 0.
 
-Convolutions are the library's own, which have the second derivatives that the gradient penalty of a critic needs.
+Convolutions are the library's own, which have the second derivatives that a critic's gradient penalty needs.
 """
 
 import functools
@@ -43,10 +43,10 @@ _ORDER = ("first", "first_norm", *_BLOCKS, "short", "norm1", "conv1", "norm2", "
 
 
 class ResidualEncoder(nn.Module):
-    """Outputs ``[n, o]`` of images ``[n, h, w, c]`` in [−1, 1], normalized over the batch or over each image.
+    """Outputs ``[n, o]`` for images ``[n, h, w, c]`` in [−1, 1], normalized over the batch or over each image.
 
     Attributes:
-      channels: of the first convolution and after each block.
+      channels: after the first convolution and after each block.
     """
 
     channels: tuple[int, ...]
@@ -63,11 +63,11 @@ class ResidualEncoder(nn.Module):
 
 
 class ResidualDecoder(nn.Module):
-    """Images in [−1, 1] of codes.
+    """Images in [−1, 1] from codes.
 
     Attributes:
-      channels: of the first map and after each block.
-      image_shape: ``(height, width, channels)``, sides divisible by 2 to the number of blocks.
+      channels: in the first map and after each block.
+      image_shape: ``(height, width, channels)``, sides that can be halved once per block.
     """
 
     channels: tuple[int, ...]
@@ -87,7 +87,7 @@ class ResidualDecoder(nn.Module):
 
 
 class Down(nn.Module):
-    """A block of the encoder."""
+    """A block in the encoder."""
 
     channels: int
     normalize: Callable
@@ -103,7 +103,7 @@ class Down(nn.Module):
 
 
 class Up(nn.Module):
-    """A block of the decoder."""
+    """A block in the decoder."""
 
     channels: int
     normalize: Callable
@@ -118,7 +118,7 @@ class Up(nn.Module):
 
 
 def begin(key, network: nn.Module, *inputs) -> tuple[dict, dict]:
-    """Parameters and running moments of an encoder or a decoder, for inputs like these."""
+    """An encoder's or a decoder's parameters and running moments, for inputs like these."""
     shapes, number = shapes_of(network, *inputs), itertools.count()
 
     def layer(path: tuple[str, ...], shapes: dict) -> dict[str, Array]:

@@ -1,4 +1,4 @@
-"""Encoders and decoders for methods with heads of their own."""
+"""Encoders and decoders for methods with their own heads."""
 
 import dataclasses
 import math
@@ -23,15 +23,15 @@ from jaxdis.models.networks._layers import (
 
 @dataclasses.dataclass(frozen=True)
 class Stacks:
-    """An encoder up to its last hidden layer, and a decoder: 4 × 4 convolutions of stride 2, then dense layers.
+    """An encoder up to its last hidden layer, and a decoder: 4 × 4 convolutions with stride 2, then dense layers.
 
     Attributes:
       channels: output channels of the encoder's convolutions; () for a perceptron.
       hidden: widths of the dense layers that follow; the last one yields the features.
       decoder_hidden: widths of the decoder's dense layers before the first feature map (or the image).
-      decoder_channels: channels of the first feature map and of every transposed convolution except the last.
+      decoder_channels: channels in the first feature map and in every transposed convolution except the last.
       slope, last_slope, hidden_slope, decoder_slope: slopes for negative inputs (0: ReLU) after the convolutions, after
-        the last of them, after the encoder's dense layers, and in the decoder.
+        the last one, after the encoder's dense layers, and in the decoder.
       normalized: normalize batches after all convolutions except the decoder's last (Ioffe & Szegedy 2015); no
         convolution then has a bias.
       initialization: as in :class:`jaxdis.models.Mlp`.
@@ -59,7 +59,7 @@ class Stacks:
             raise ValueError("hidden: must have at least one layer, got none")
 
     def init(self, key, image_shape: tuple[int, int, int], num_codes: int) -> tuple[dict, dict]:
-        """Parameters, and running moments of batches, of ``encoder`` and ``decoder``; no moments without any."""
+        """Parameters, and running batch moments, for ``encoder`` and ``decoder``; no moments without any."""
         encoder = shapes_of(StackEncoder(self), jnp.zeros((1, *image_shape)))
         decoder = shapes_of(StackDecoder(self, image_shape), jnp.zeros((1, num_codes)))
         parts = {"encoder": encoder, "decoder": decoder}

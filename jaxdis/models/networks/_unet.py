@@ -1,4 +1,4 @@
-"""The attention network of MONet: a U-Net with instance normalization and a perceptron at its coarsest map."""
+"""MONet's attention network: a U-Net with instance normalization and a perceptron at its coarsest map."""
 
 import math
 
@@ -11,19 +11,19 @@ from jaxdis.models.networks._layers import Conv, Dense, InstanceNorm
 
 
 class Unet(nn.Module):
-    """Blocks of [3 × 3 convolution without bias, instance normalization, ReLU] on the way down and on the way up.
+    """Blocks with [3 × 3 convolution without bias, instance normalization, ReLU] on the way down and on the way up.
 
     Between blocks, maps are halved by taking every other pixel and doubled by repeating pixels. The coarsest map passes
-    through three dense layers with ReLU; then each block of the way up reads the map so far, concatenated with that of
-    the block of the same size on the way down. A 1 × 1 convolution yields the logits.
+    through three dense layers with ReLU; then each block on the way up reads the map so far, concatenated with that
+    from the equally large block on the way down. A 1 × 1 convolution yields the logits.
 
     Attributes:
-      channels: of each block on the way down. On the way up, a block has the channels of the map that its output is
-        concatenated with, and the last block those of the first.
+      channels: in each block on the way down. On the way up, a block has as many as the map that its output is
+        concatenated with, and the last block as many as the first.
       hidden: width of the two inner dense layers.
-      image_shape: of the inputs.
+      image_shape: the inputs' shape.
 
-    Reference: Burgess et al. 2019, appendix B.2, in the form of the released code of Engelcke et al. 2020.
+    Reference: Burgess et al. 2019, appendix B.2, in the form that Engelcke et al. 2020 released.
     """
 
     channels: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The distributions of a variational autoencoder: Gaussian posteriors, and images given the decoder's output."""
+"""A variational autoencoder's distributions: Gaussian posteriors, and images given the decoder's output."""
 
 import math
 from typing import Literal
@@ -35,7 +35,7 @@ def negative_log_likelihood(
     * ``squared_error``: ``½(r − x)²``.
 
     With ``subtract_entropy``, the smallest attainable cross-entropy is subtracted (with probabilities clipped at 1e-6,
-    like the option of the same name in the code of Locatello et al. 2020, where it is off).
+    like the option with the same name in Locatello et al.'s code (2020), where it is off).
     """
     # XLA's CPU backend vectorizes along the last axis, which has length 1 in gray images: flat is 12 times faster.
     logits, images = logits.reshape(-1), images.reshape(-1)
@@ -49,5 +49,5 @@ def negative_log_likelihood(
 
 
 def expected_images(logits: Array, reconstruction: Reconstruction = "bernoulli") -> Array:
-    """The mean of the decoder's distribution, in [0, 1]."""
+    """The decoder's mean, in [0, 1]."""
     return jax.nn.sigmoid(logits) if reconstruction == "bernoulli" else jnp.clip(logits, 0, 1)

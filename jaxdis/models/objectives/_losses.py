@@ -1,4 +1,4 @@
-"""What autoencoders minimize: one loss with traced coefficients for five objectives, and the loss of FactorVAE."""
+"""What autoencoders minimize: one loss with traced coefficients for five objectives, and FactorVAE's loss."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -13,17 +13,17 @@ from jaxdis.models.objectives._total_correlation import Estimator, decompose, es
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Terms:
-    """What a loss may read of one batch under one member, in float32.
+    """What a loss may read from one batch under one member, in float32.
 
     Attributes:
-      reconstruction: ``[]``, negative log-likelihood of the images: nats, summed over pixels, mean over the batch.
-      mean, log_variance: ``[n, d]``, of the posteriors.
+      reconstruction: ``[]``, the images' negative log-likelihood: nats, summed over pixels, mean over the batch.
+      mean, log_variance: ``[n, d]``, for the posteriors.
       codes: ``[n, d]``, one draw from each posterior.
       step: ``[]`` int32, updates done before this one.
-      discriminator_logits: ``[n, 2]``, of ``codes`` (class 0: joint, class 1: product of marginals); None without a
+      discriminator_logits: ``[n, 2]``, for ``codes`` (class 0: joint, class 1: product of marginals); None without a
         discriminator.
       num_data: size of the data set, which estimators of total correlation need; None: infinite.
-      estimator: estimator of total correlation.
+      estimator: how total correlation is estimated.
     """
 
     reconstruction: Float[Array, ""]
@@ -37,7 +37,7 @@ class Terms:
 
 
 class Hyperparameters(NamedTuple):
-    """All coefficients of the losses: scalars for one member, ``[m]`` for a zoo. They are traced, not compiled in.
+    """All coefficients in the losses: scalars for one member, ``[m]`` for a zoo. They are traced, not compiled in.
 
     With ``a(t) = min(1, (t + 1) / warmup_steps)`` and the covariances of :func:`covariances`, :func:`regularized` is
 
@@ -85,11 +85,11 @@ def warmed_up(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""
 
 
 def regularized(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
-    """The loss of the five objectives without a discriminator; see :class:`Hyperparameters` for the formula.
+    """The loss for the five objectives without a discriminator; see :class:`Hyperparameters` for the formula.
 
-    The three parts of the KL divergence are computed only for members that weigh one of them (under ``lax.map``;
-    ``vmap`` computes them for all). If the data set is smaller than the batch and the estimator therefore has no
-    weights, the loss of such a member is NaN; ``train`` raises beforehand.
+    The three parts of the KL divergence are computed only for members that weigh one (under ``lax.map``; ``vmap``
+    computes them for all). If the data set is smaller than the batch and the estimator therefore has no weights, such a
+    member's loss is NaN; ``train`` raises beforehand.
     """
     h = hyperparameters
     step = terms.step.astype(jnp.float32)
@@ -108,9 +108,9 @@ def regularized(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, 
 
 
 def with_discriminator(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
-    """FactorVAE's loss of the encoder and the decoder.
+    """FactorVAE's loss for the encoder and the decoder.
 
-    The discriminator's log-odds of the joint estimate the log density ratio, whose mean is the total correlation.
+    The discriminator's log-odds for the joint estimate the log density ratio, whose mean is the total correlation.
     """
     ratio = (terms.discriminator_logits[:, 0] - terms.discriminator_logits[:, 1]).mean()
     weight = warmed_up(terms, hyperparameters) * hyperparameters.density_ratio
@@ -118,7 +118,7 @@ def with_discriminator(terms: Terms, hyperparameters: Hyperparameters) -> Float[
 
 
 class Losses(NamedTuple):
-    """Losses of one update, nats: total, reconstruction error, KL divergence and discriminator (0 without one)."""
+    """Losses in one update, nats: total, reconstruction error, KL divergence and discriminator (0 without one)."""
 
     loss: Array
     reconstruction: Array

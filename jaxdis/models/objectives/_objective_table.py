@@ -1,10 +1,9 @@
-"""The objectives of variational autoencoders: one table, with one pure function and one row per objective.
+"""Variational autoencoders' objectives: one table, with one pure function and one row per objective.
 
-An :class:`Objective` consists of what a user sets (``settings``: arguments named as in its paper → the hyperparameters
-of its loss) and of what is minimized (``loss``: a pure function of
-:class:`~jaxdis.models.objectives._losses.Terms`). Five of the six rows share one loss,
-:func:`~jaxdis.models.objectives._losses.regularized`, whose coefficients are traced: a zoo may mix these objectives,
-and sweeping them compiles once. An objective of one's own is a function of terms and hyperparameters:
+An :class:`Objective` says what a user sets (``settings``: arguments named as in its paper → the hyperparameters for its
+loss) and what is minimized (``loss``: a pure function of :class:`~jaxdis.models.objectives._losses.Terms`). Five of the
+six rows share one loss, :func:`~jaxdis.models.objectives._losses.regularized`, whose coefficients are traced: a zoo may
+mix these objectives, and sweeping them compiles once. One's own objective is a function of terms and hyperparameters:
 
 >>> def squared(terms: jaxdis.models.Terms, hyperparameters: jaxdis.models.Hyperparameters):
 ...     return terms.reconstruction + hyperparameters.kl * (terms.mean**2).sum(1).mean()
@@ -14,7 +13,7 @@ and sweeping them compiles once. An objective of one's own is a function of term
 >>> len(jaxdis.models.train(jaxdis.models.Config("noise", method=method, steps=3), *members, data=noise))
 4
 
-An :class:`Objective` as well has settings of its own: ``Vae(objective=Objective(Settings, "weight", squared))``, where
+An :class:`Objective` as well has its own settings: ``Vae(objective=Objective(Settings, "weight", squared))``, where
 ``Settings`` is a NamedTuple with defaults and a ``learning_rate``.
 """
 
@@ -32,12 +31,12 @@ Number = int | float
 
 @dataclasses.dataclass(frozen=True)
 class Objective(Variant):
-    """A row of :data:`OBJECTIVES`.
+    """A row in :data:`OBJECTIVES`.
 
     Attributes:
       settings: as in :class:`~jaxdis.models._variant.Variant`; the NamedTuple has a field ``learning_rate`` (and
         ``discriminator_learning_rate`` with a discriminator).
-      loss: pure, of :class:`~jaxdis.models.objectives._losses.Terms` and the hyperparameters of one member.
+      loss: pure, of :class:`~jaxdis.models.objectives._losses.Terms` and one member's hyperparameters.
       discriminator: whether a discriminator is trained together with the autoencoder.
     """
 
@@ -46,7 +45,7 @@ class Objective(Variant):
 
     @property
     def name(self) -> str:
-        """Of an objective that is not a row: that of its loss."""
+        """For an objective that is not a row: its loss's name."""
         return getattr(self.loss, "__name__", type(self.loss).__name__)
 
     def description(self) -> dict:
@@ -58,7 +57,7 @@ class Objective(Variant):
 def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Number = 0.0) -> Hyperparameters:
     """β-VAE: reconstruction + a(t)·β·KL.
 
-    Higgins et al. (2017); Locatello et al. (2020), Table 3, take β of 1, 2, 4, 6, 8, 16. The code behind Mahon et al.
+    Higgins et al. (2017); Locatello et al. (2020), Table 3, take β from 1, 2, 4, 6, 8, 16. The code behind Mahon et al.
     (2024) warms the weight up over 10,000 updates.
     """
     return Hyperparameters(learning_rate=learning_rate, kl=beta, warmup_steps=warmup_steps)
@@ -69,8 +68,8 @@ def annealed(
 ) -> Hyperparameters:
     """AnnealedVAE: reconstruction + γ·|KL − C(t)|.
 
-    Burgess et al. (2018), eq. 8; Locatello et al. (2020), Table 3, take a capacity of 5, 10, 25, 50, 75, 100. As
-    in the code of the latter, the absolute value is of the batch mean, not the mean of absolute values.
+    Burgess et al. (2018), eq. 8; Locatello et al. (2020), Table 3, take a capacity from 5, 10, 25, 50, 75, 100. As in
+    the latter's code, the absolute value is taken of the batch mean, not averaged.
     """
     return Hyperparameters(
         learning_rate=learning_rate, kl=0.0, capacity_weight=gamma, capacity=capacity, capacity_steps=capacity_steps
@@ -86,8 +85,8 @@ def factor(
 ) -> Hyperparameters:
     """FactorVAE: reconstruction + KL + a(t)·γ·TC.
 
-    Kim & Mnih (2018), eq. 2 and algorithm 2; Locatello et al. (2020), Table 3, take γ of 10, 20, 30, 40, 50, 100. The
-    order of the two updates is an option of :class:`jaxdis.models._config.DiscriminatorTraining`.
+    Kim & Mnih (2018), eq. 2 and algorithm 2; Locatello et al. (2020), Table 3, take γ from 10, 20, 30, 40, 50, 100. How
+    the two updates are ordered is an option in :class:`jaxdis.models._config.DiscriminatorTraining`.
     """
     return Hyperparameters(
         learning_rate=learning_rate,
@@ -100,8 +99,8 @@ def factor(
 def beta_tc(*, beta: Number = 6.0, learning_rate: Number = 1e-4) -> Hyperparameters:
     """β-TCVAE: reconstruction + KL + (β − 1)·TC.
 
-    Chen et al. (2018), eq. 4 with α = γ = 1; Locatello et al. (2020), Table 3, take β of 1, 2, 4, 6, 8, 10, with
-    the estimator ``locatello2020``.
+    Chen et al. (2018), eq. 4 with α = γ = 1; Locatello et al. (2020), Table 3, take β from 1, 2, 4, 6, 8, 10, with the
+    estimator ``locatello2020``.
     """
     return Hyperparameters(learning_rate=learning_rate, total_correlation=beta - 1.0)
 
@@ -116,8 +115,8 @@ def beta_tc_parts(
 ) -> Hyperparameters:
     """β-TCVAE by its three parts, reconstruction + α·I + β·TC + a(t)·γ·DWKL (Chen et al. 2018, eq. 4).
 
-    This is the form of the code behind Mahon et al. (2024), where only the last part is warmed up. Unlike with
-    :func:`beta_tc`, the choice of estimator changes the balance between the parts.
+    This is the form in the code behind Mahon et al. (2024), where only the last part is warmed up. Unlike with
+    :func:`beta_tc`, which estimator is chosen changes the balance between the parts.
     """
     return Hyperparameters(
         learning_rate=learning_rate,
@@ -134,8 +133,8 @@ def dip_i(
 ) -> Hyperparameters:
     """DIP-VAE-I: reconstruction + KL + λ_od·Σ_{i≠j} Cov[μ]_ij² + λ_d·Σ_i (Cov[μ]_ii − 1)².
 
-    Kumar et al. (2018), eq. 6; Locatello et al. (2020), Table 3, take λ_od of 1, 2, 5, 10, 20, 50. There,
-    ``diagonal_factor`` is 10 for DIP-VAE-I and 1 for DIP-VAE-II. The covariance is of one batch.
+    Kumar et al. (2018), eq. 6; Locatello et al. (2020), Table 3, take λ_od from 1, 2, 5, 10, 20, 50. There,
+    ``diagonal_factor`` is 10 for DIP-VAE-I and 1 for DIP-VAE-II. The covariance is taken over one batch.
     """
     return Hyperparameters(
         learning_rate=learning_rate,

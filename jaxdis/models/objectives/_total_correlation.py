@@ -2,7 +2,7 @@
 
     KL(q(z|x) ‖ p(z)) = I(x; z) + KL(q(z) ‖ Π_l q(z_l)) + Σ_l KL(q(z_l) ‖ p(z_l))        (Chen et al. 2018, eq. 2)
 
-The aggregate posterior q(z) is not known on a batch, and five estimators of log q(z_j) and log q(z_j,l) are in use.
+The aggregate posterior q(z) is not known on a batch, and five estimators for log q(z_j) and log q(z_j,l) are in use.
 They differ mostly by constants: gradients are close, but logged values are not comparable and may be negative.
 """
 
@@ -41,22 +41,22 @@ def decompose(
 
     Args:
       codes: ``[n, d]``, one draw from each posterior.
-      mean, log_variance: ``[n, d]`` of the posteriors.
+      mean, log_variance: ``[n, d]`` for the posteriors.
       num_data: size ``N`` of the data set that the batch comes from; ``locatello2020`` does not use it.
       estimator: how ``log q(z_j)`` is averaged over the batch, with ``lq[j,i,l] = log q(z_jl | x_i)``:
 
         * ``mss`` (default): minibatch stratified sampling as derived in Chen et al. (2018), appendix C.2: weight 1/N
           for the sample's own posterior, (N−M)/(NM) for one other (the next in the batch), 1/M for the rest, M = n − 1.
         * ``mws``: minibatch weighted sampling, weight 1/(N·n) throughout (ibid., C.1).
-        * ``locatello2020``: no weights, as in the code of Locatello et al. (2020); the total correlation is smaller
-          than with ``mws`` by (d−1)·log(N·n).
-        * ``chen2018``: ``mss`` with the weights of the code released with Chen et al. (2018), whose stride marks a
+        * ``locatello2020``: no weights, as in Locatello et al.'s code (2020); the total correlation is smaller than
+          with ``mws`` by (d−1)·log(N·n).
+        * ``chen2018``: ``mss`` with the weights in the code released with Chen et al. (2018), whose stride marks a
           column instead of the diagonal.
         * ``mahon2024``: the same, with the log-weight added in every code before the sum, so that the joint counts it d
           times (the code behind Mahon et al. 2024).
 
     Returns:
-      :class:`Decomposition` of scalars.
+      :class:`Decomposition` with scalars.
     """
     log_ratios = gaussian_log_density(codes[:, None, :], mean[None], log_variance[None])
     own = gaussian_log_density(codes, mean, log_variance).sum(1).mean()
@@ -78,7 +78,7 @@ def estimable(n: int, num_data: int | None, estimator: Estimator) -> bool:
 
 
 def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:
-    """``[j, i]``: the log-weight of the posterior of sample ``i`` in ``q(z_j)``."""
+    """``[j, i]``: the log-weight of sample ``i``'s posterior in ``q(z_j)``."""
     if estimator == "locatello2020":
         return np.zeros((n, n), np.float32)
     if estimator == "mws":

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: the full state of all members at regular intervals, of which the last two are kept."""
+"""A run's checkpoints: all members' full state at regular intervals; the last two are kept."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ _NAME = re.compile(r"step_[0-9]{9,18}\.npz")
 
 
 class Checkpoints:
-    """The checkpoints of one run in one directory; if ``directory`` is None, nothing is kept."""
+    """One run's checkpoints in one directory; if ``directory`` is None, nothing is kept."""
 
     def __init__(self, directory: Path | None, identity: dict):
         self._directory = directory
@@ -89,11 +89,11 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def last(self, shapes: State, kind: type) -> tuple[State, list, int] | None:
-        """The newest valid checkpoint of this run; damaged ones and those of other runs are skipped with a warning.
+        """This run's newest valid checkpoint; damaged ones and other runs' are skipped with a warning.
 
         Args:
           shapes: shapes and dtypes that the state must have.
-          kind: NamedTuple of the losses.
+          kind: NamedTuple with the losses.
 
         Returns:
           State, losses and updates done, as in :meth:`save`; None if there is no valid checkpoint.

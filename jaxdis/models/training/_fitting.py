@@ -1,4 +1,4 @@
-"""How many CPU devices may train large models at the same time: their memory is that of one machine."""
+"""How many CPU devices may train large models at the same time: they share one machine's memory."""
 
 import functools
 import logging
@@ -19,9 +19,9 @@ log = logging.getLogger("jaxdis")
 
 
 def devices_that_fit(method: Method, hyperparameters, source: Source, devices: tuple) -> tuple:
-    """The first of these devices, as many as have room for a member each, at least one; all if they are no CPUs.
+    """The first devices, as many as have room for a member each, at least one; all if they are no CPUs.
 
-    One member may not fit either; that is said and not refused, since the count of its memory is rough, see
+    One member may not fit either; that is said and not refused, since its memory is counted roughly, see
     :func:`~jaxdis._core.operations.live_bytes`.
     """
     if devices[0].platform != "cpu":

@@ -22,15 +22,15 @@ from jaxdis.models._images import Images, check_unit_values, checked_images, noi
 class Source:
     """Independent images, drawn with replacement from a renderer or an array.
 
-    The source is a pytree and an argument of programs: large tables and arrays of images are not compiled in, and two
+    The source is a pytree and an argument of programs: large tables and image arrays are not compiled in, and two
     sources of the same kind share one program.
 
     Attributes:
-      arrays: the tables of the renderer, or the images (and their factors).
+      arrays: the renderer's tables, or the images (and their factors).
       draw: how examples are drawn from the arrays; hashable.
-      num_data: number of distinct images, which estimators of total correlation need; None: infinitely many.
+      num_data: how many distinct images there are, which estimators of total correlation need; None: infinitely many.
       image_shape: ``(height, width, channels)``.
-      num_factors: number of factors of an example; None for images without factors.
+      num_factors: how many factors an example has; None for images without factors.
     """
 
     arrays: Any
@@ -49,13 +49,13 @@ class Source:
         return self.draw(self.arrays, key, n)[0]
 
     def examples(self, key, n: int, among: int | None = None) -> tuple[Float[Array, "n h w c"], Num[Array, "n k"]]:
-        """``n`` images and their factors; with ``among``, of the first that many examples of :meth:`at`."""
+        """``n`` images and their factors; with ``among``, from the first that many examples of :meth:`at`."""
         if among is None:
             return self.draw(self.arrays, key, n)
         return self.at(random.randint(key, (n,), 0, among))
 
     def at(self, places: Int[Array, " n"]) -> tuple[Float[Array, "n h w c"], Num[Array, "n k"] | None]:
-        """Examples of a fixed sequence, the same for every member: the array in its order, or a renderer's draws."""
+        """Examples from a fixed sequence, the same for every member: the array in its order, or a renderer's draws."""
         return self.draw.at(self.arrays, places)
 
 
@@ -64,9 +64,8 @@ def as_source(data) -> Source:
 
     Args:
       data: ``(space, render)``, with ``space.sample(key, n) → factors [n, k]`` and a pure ``render(factors, key) →
-        images [n, h, w, c]`` in [0, 1] or uint8; or an array of images ``[n, h, w, c]`` (or ``[n, h, w]`` for one
-        channel), uint8 in 0…255, bool, or real numbers in [0, 1]; or ``(images, factors [n, k])``; or a
-        :class:`Source`.
+        images [n, h, w, c]`` in [0, 1] or uint8; or images ``[n, h, w, c]`` (or ``[n, h, w]`` for one channel), uint8
+        in 0…255, bool, or real numbers in [0, 1]; or ``(images, factors [n, k])``; or a :class:`Source`.
 
     Raises:
       ValueError: naming what is needed and what was passed.
@@ -93,14 +92,14 @@ def fingerprint(source: Source) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _FromLattice:
-    """Factors are drawn and rendered; the arrays of the source are an :class:`Images` and the tables of a draw."""
+    """Factors are drawn and rendered; the source's arrays are an :class:`Images` and a draw's tables."""
 
     space: Any
     tied: tuple[int, ...] | None  # positions of the factors whose cells and weights are in the arrays
 
     @classmethod
     def split(cls, space) -> tuple["_FromLattice", tuple[Array, Array]]:
-        """How a space is drawn, and the tables of what it leaves out."""
+        """How a space is drawn, and the tables for what it leaves out."""
         if type(space) is not FactorSpace:
             return cls(space, None), ()
         space, listed = space.apart()
@@ -174,7 +173,7 @@ def _stored(array: np.ndarray, factors: np.ndarray | None = None) -> Source:
 
 
 def _named(render) -> str:
-    """A renderer by the names of its functions and its plain fields, which do not depend on the process or on paths."""
+    """A renderer by its functions' names and its plain fields, which do not depend on the process or on paths."""
     if callable(render) and hasattr(render, "__qualname__"):
         name = f"{render.__module__}.{render.__qualname__}"
         function = inspect.unwrap(render)

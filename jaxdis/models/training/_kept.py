@@ -1,4 +1,4 @@
-"""Members as they are during training: kept after some numbers of updates, in files beside the checkpoints."""
+"""Members as they are during training: kept after given updates, in files beside the checkpoints."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from jaxdis.models.methods._method import Method
 
 
 class Kept:
-    """The zoos of one run after some numbers of updates; read from its directory where it is resumed."""
+    """One run's zoos after given updates; read from its directory where it is resumed."""
 
     def __init__(self, directory: str | Path | None, method: Method, keep: Sequence[int], done: int):
         """Read what was kept before ``done`` updates.
@@ -22,7 +22,7 @@ class Kept:
         self.zoos = [load(self._found(number), method) for number in keep if number < done]
 
     def add(self, done: int, zoo_now: Callable[[dict], Zoo]) -> None:
-        """Keep the zoo if it shall be kept after this number of updates."""
+        """Keep the zoo if it shall be kept after this many updates."""
         if done not in self._keep:
             return
         self.zoos.append(zoo_now({"updates": done}))
@@ -40,7 +40,7 @@ class Kept:
 
 
 def checked_keep(keep, steps: int, log_every: int) -> tuple[int, ...]:
-    """Ascending numbers of updates before the last, each at the end of a block.
+    """Ascending counts of updates before the last, each where a block ends.
 
     Raises:
       ValueError: for anything else.

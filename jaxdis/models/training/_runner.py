@@ -21,15 +21,15 @@ _MOST_AT_ONCE = 128
 
 
 class Runner:
-    """The members of a zoo on their devices.
+    """A zoo's members on their devices.
 
     Args:
       method: what all members run, resolved.
       keys: ``[m]`` typed keys.
-      hyperparameters: NamedTuple of ``[m]``.
+      hyperparameters: NamedTuple with ``[m]`` each.
       source: images.
-      devices: devices over which members are spread; None: all devices of the default backend.
-      execution: ``map``: the members of one device run one after another, each with all its updates before the next;
+      devices: devices over which members are spread; None: all devices on the default backend.
+      execution: ``map``: the members on one device run one after another, each with all its updates before the next;
         ``vmap``: they run together; ``auto``: ``map`` on CPU, ``vmap`` elsewhere.
       members_at_once: members in one ``vmap``; None: as many as memory is estimated to hold.
     """
@@ -62,7 +62,7 @@ class Runner:
         return _begin(self.method, self.layout, self._keys)
 
     def advance(self, state: State, count: int) -> tuple[State, Any]:
-        """``count`` updates of every member and their mean losses, ``[m]`` on the host. The state is donated."""
+        """``count`` updates for every member and their mean losses, ``[m]`` on the host. The state is donated."""
         members = (self._keys, self._hyperparameters)
         each = -(-self.num_members // len(self.layout.devices))
         real = np.clip(self.num_members - each * np.arange(len(self.layout.devices)), 0, each).astype(np.int32)
@@ -74,7 +74,7 @@ class Runner:
         return _params(self.method, self.layout, state.learner)
 
     def placed(self, state: State) -> State:
-        """A state with leaves ``[m, …]``, such as that of a checkpoint, on the devices."""
+        """A state with leaves ``[m, …]``, such as a checkpoint's, on the devices."""
         return self.layout.place(state)
 
     def gathered(self, tree):
@@ -82,12 +82,12 @@ class Runner:
         return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.num_members], tree)
 
     def shapes(self) -> State:
-        """Shapes and dtypes of the state of the ``m`` members."""
+        """Shapes and dtypes in the ``m`` members' state."""
         shapes = jax.eval_shape(functools.partial(_begin, self.method, self.layout), self._keys)
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.num_members, *leaf.shape[1:]), leaf.dtype), shapes)
 
     def memory(self, at_once: int = 1) -> int:
-        """Bytes of temporary memory that ``at_once`` members need on one device, by the compiler's analysis."""
+        """Temporary memory in bytes that ``at_once`` members need on one device, by the compiler's analysis."""
         layout = dataclasses.replace(self.layout, at_once=at_once)
         m = at_once * len(layout.devices)
         members = jax.tree.map(
@@ -99,7 +99,7 @@ class Runner:
         return lowered.compile().memory_analysis().temp_size_in_bytes
 
     def _most_at_once(self) -> int:
-        """As many members as the free memory of a device holds; all of them if the device does not report it."""
+        """As many members as a device's free memory holds; all if the device does not report it."""
         most = min(-(-self.num_members // len(self.layout.devices)), _MOST_AT_ONCE)
         stats = self.layout.devices[0].memory_stats() or {}
         if most == 1 or "bytes_limit" not in stats:
@@ -120,7 +120,7 @@ def _params(method: Method, layout: Layout, learners) -> Any:
 
 @functools.partial(Program, layout=1, static_argnums=(0, 1), donate_argnums=2)
 def _advance(method: Method, layout: Layout, state: State, members, source: Source, count, real) -> tuple[State, Any]:
-    """``real``: how many members of each device are not repetitions; where members run one by one, only these run."""
+    """``real``: how many members on each device are not repetitions; where members run one by one, only these run."""
 
     def block(member, shared):
         return run_block(method, *member, *shared)

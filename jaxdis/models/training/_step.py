@@ -1,4 +1,4 @@
-"""One update of one member, and blocks of them: pure functions, the same for every method."""
+"""One update for one member, and blocks of these: pure functions, the same for every method."""
 
 from typing import Any, NamedTuple
 
@@ -39,7 +39,7 @@ def update(method: Method, state: State, key, hyperparameters, source: Source) -
       method: static.
       state: the member's.
       key: the member's; the update's own key is ``fold_in(key, step)``.
-      hyperparameters: NamedTuple of scalars.
+      hyperparameters: NamedTuple with scalars.
       source: images.
     """
 
@@ -56,7 +56,7 @@ def update(method: Method, state: State, key, hyperparameters, source: Source) -
 
 
 def run_block(method: Method, state: State, key, hyperparameters, source: Source, count) -> tuple[State, Any]:
-    """``count`` updates of one member and their mean losses. The count is traced: a shorter last block recompiles
+    """``count`` updates for one member and their mean losses. The count is traced: a shorter last block recompiles
     nothing."""
 
     def one_more(_, carry):

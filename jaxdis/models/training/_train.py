@@ -1,6 +1,6 @@
 """Training a zoo: all members in one program.
 
-:func:`make_train` gives the pure form, ``train(key, hyperparameters)`` of one member; a zoo is ``vmap`` of it.
+:func:`make_train` gives the pure form, ``train(key, hyperparameters)`` for one member; a zoo is its ``vmap``.
 :func:`train` runs the same updates block by block from the host, so that progress can be shown, saved and resumed.
 """
 
@@ -51,9 +51,9 @@ def make_train(config: Config, data=None, *, log_every: Count | None = None) -> 
 
     Args:
       config: what to train.
-      data: as in :func:`train`. The tables of a renderer or an array of images become constants of the program.
-      log_every: updates per entry of the losses, which are means; the last block may be shorter. None: the method's
-        own number.
+      data: as in :func:`train`. A renderer's tables or an array with images become constants in the program.
+      log_every: updates per entry in the losses, which are means; the last block may be shorter. None: as many as the
+        method says.
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
@@ -102,32 +102,33 @@ def train(
         which Adam scales to full steps; codes and losses are not affected.
       keys: ``[m]`` typed keys (``jax.random.key``), one per member, which determine initialization, noise and data
         order.
-      hyperparameters: what the settings of the method return, as scalars (shared) or ``[m]``. See
+      hyperparameters: what the method's settings return, as scalars (shared) or ``[m]``. See
         :func:`jaxdis.models._members` for grids: ``train(config, *members(…))``.
       labels: ``m`` dicts that describe the members, for ``Zoo.select`` and tables; None: the hyperparameters.
-      data: ``(space, render)``, an array of images ``[n, h, w, c]``, ``(images, factors)`` for methods that need
-        labels, or None for the data set ``config.data`` of ``jaxdis.data``.
+      data: ``(space, render)``, images ``[n, h, w, c]``, ``(images, factors)`` for methods that need labels, or None
+        for the data set ``config.data`` in ``jaxdis.data``.
       directory: where checkpoints are kept. Training resumes from the last valid one; an interrupted and resumed run
         gives the same bits as an uninterrupted one, on the same backend with the same arguments.
-      log_every: updates per entry of ``Zoo.losses``, which are means; None: the method's own number.
-      checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``; None: the method's own
-        number.
-      keep: numbers of updates, multiples of ``log_every`` (0 is before training), after which the members are kept as
-        they are. The zoo then holds the members after each of these and after all updates, with the label
-        ``"updates"``: scores along training are those of one zoo.
-      execution: how the members of one device run: ``map``: one after another (faster on CPU); ``vmap``: together
+      log_every: updates per entry in ``Zoo.losses``, which are means; None: as many as the method says.
+      checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``; None: as many as the
+        method says.
+      keep: after how many updates, in multiples of ``log_every`` (0 is before training), the members are kept as they
+        are. The zoo then holds the members after each of these and after all updates, with the label ``"updates"``:
+        scores along training are those of one zoo.
+      execution: how the members on one device run: ``map``: one after another (faster on CPU); ``vmap``: together
         (faster on accelerators); ``auto``: by backend.
       members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
-      devices: devices over which members are spread; None: all devices of the default backend, or as many CPU devices
-        as memory is estimated to hold members of large models.
-      progress: True draws a bar with losses; a function is called with the numbers of finished and of all updates.
+      devices: devices over which members are spread; None: all devices on the default backend, or as many CPU devices
+        as memory is estimated to hold large members.
+      progress: True draws a bar with losses; a function is called with how many updates are finished and how many there
+        are.
 
     Returns:
       The trained zoo. A member with an update that is not finite keeps its parameters from before that update, which
       ``Zoo.stopped`` records; the other members are not affected.
 
     Raises:
-      ValueError: naming the argument, what it needs and what it got; also for the directory of another run.
+      ValueError: naming the argument, what it needs and what it got; also for another run's directory.
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
@@ -169,7 +170,7 @@ def train(
 
 
 def _curves(losses: list, config: Config, members: int, log_every: int) -> list[list[np.ndarray]]:
-    """Fields of the losses by block; blocks to come have the value of the last one, and NaN if there is none."""
+    """The losses' fields by block; blocks to come have the value of the last one, and NaN if there is none."""
     blocks = -(-config.steps // log_every)
     if not losses:
         return [[np.full(members, np.nan, np.float32)] * blocks for _ in config.method.losses._fields]
@@ -188,7 +189,7 @@ def resolved_source(config: Config, data=None) -> Source:
 
 
 def resolved_config(config: Config, source: Source) -> Config:
-    """The config with a method for the images of a source.
+    """The config with a method for a source's images.
 
     Raises:
       ValueError: for a method that these images do not suit.

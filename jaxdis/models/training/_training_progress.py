@@ -1,4 +1,4 @@
-"""Losses in words, beside the bar of a training."""
+"""Losses in words, beside a training's bar."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Dang-Nhu 2022: disentanglement of representations by slots, at every level of structure."""
+"""Dang-Nhu 2022: how disentangled representations by slots are, at every level of structure."""
 
 from jaxdis.papers.dangnhu2022 import _page, _run
 from jaxdis.papers.dangnhu2022._study import PRESET, dangnhu2022

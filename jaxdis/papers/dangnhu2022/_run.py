@@ -1,4 +1,4 @@
-"""What the reproduction of Dang-Nhu 2022 runs: probing of synthetic slots, autoencoders of masked objects."""
+"""What reproducing Dang-Nhu 2022 runs: probing on synthetic slots, autoencoders on masked objects."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -36,7 +36,7 @@ VARIANCE = 0.01
 
 
 def runs(size: Size, sources: Sources) -> dict[str, Study]:
-    """The paper's study of each data set; none in the small form, which trains no models of slots."""
+    """The paper's study on each data set; none in the small form, which trains no slot models."""
     if size == "minutes":
         return {}
     groups = {"multi_dsprites": 10, "clevr6": 5}
@@ -46,7 +46,7 @@ def runs(size: Size, sources: Sources) -> dict[str, Study]:
 
 
 def pieces(size: Size) -> dict[str, Piece]:
-    """Probing of slots whose order is known, the autoencoders of objects, and what studies leave out."""
+    """Probing slots whose order is known, the autoencoders on objects, and what studies leave out."""
     samples = 1000 if size == "minutes" else GROUP
     groups = 2 if size == "minutes" else 10
     small = {
@@ -57,7 +57,7 @@ def pieces(size: Size) -> dict[str, Piece]:
 
 
 class Scenes(NamedTuple):
-    """Scenes of four objects, in local groups and drawn independently, and what is known of them."""
+    """Scenes with four objects, in local groups and drawn independently, and what is known about them."""
 
     space: object
     values: jax.Array
@@ -72,7 +72,7 @@ def scenes(key, samples: int, groups: int) -> Scenes:
 
 
 def scored(codes, truth: SceneSamples, groups: int, **options) -> Scores:
-    """:func:`jaxdis.evaluate_structured` with the settings of the paper except for the depth of trees."""
+    """:func:`jaxdis.evaluate_structured` with the paper's settings except for the trees' depth."""
     options.setdefault("structure", structure_of(truth, SLOTS, codes.shape[-1]))
     categorical = [truth.factors.names[j] for j in truth.categorical]
     return evaluate_structured(
@@ -112,7 +112,7 @@ def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict
 
 
 def _agreement(orders: np.ndarray, reference: np.ndarray, groups: int) -> tuple[float, float]:
-    """Share of samples whose orders agree, and slots out of place; positions are arbitrary in each group."""
+    """How often orders agree, and slots out of place; positions are arbitrary in each group."""
     each = [
         order_agreement(jnp.asarray(a), jnp.asarray(b))
         for a, b in zip(np.split(orders, groups), np.split(reference, groups), strict=True)
@@ -121,7 +121,7 @@ def _agreement(orders: np.ndarray, reference: np.ndarray, groups: int) -> tuple[
 
 
 def _trace(codes: np.ndarray, truth: SceneSamples, groups: int) -> list[float]:
-    """Error of the regressions by iteration of EM from the given order, as in the paper; mean over groups."""
+    """The regressions' error by EM iteration from the given order, as in the paper; mean over groups."""
     run = jax.jit(lambda codes, factors: probe(codes, factors, categorical=truth.categorical, start="given").trace)
     rows = np.split(np.arange(len(codes)), groups)
     traces = [np.asarray(run(jnp.asarray(codes[own]), truth.factors.take(jnp.asarray(own)))) for own in rows]
@@ -129,7 +129,7 @@ def _trace(codes: np.ndarray, truth: SceneSamples, groups: int) -> list[float]:
 
 
 def _planted(truth: SceneSamples, key) -> np.ndarray:
-    """Slots ``[n, s, DIMS]``: the same random two-layer map of the properties of each object, with noise."""
+    """Slots ``[n, s, DIMS]``: the same random two-layer map on each object's properties, with noise."""
     names = list(dict.fromkeys(name for _, name in truth.labels))
     objects = list(dict.fromkeys(object_name for object_name, _ in truth.labels))
     values = np.asarray(truth.factors.values, np.float32)
@@ -146,7 +146,7 @@ def _planted(truth: SceneSamples, key) -> np.ndarray:
 
 
 def _bounds(importance: np.ndarray, structure: Structure) -> list[float]:
-    """C and D of the identity minus the lower bound of Theorem 2, of every member's importances ``[m, d, k]``."""
+    """C and D under the identity minus the lower bound in Theorem 2, from every member's importances ``[m, d, k]``."""
     bounds = []
     for strength in jnp.asarray(importance):
         whole = score_of(strength, structure)
@@ -167,8 +167,8 @@ def oracle(
 ) -> dict:
     """Autoencoders of single objects, cut out by their true masks, with and without the KL term, as slots.
 
-    Two kinds: one sees an object and its mask together and has 16 codes; the other is two autoencoders of 8 codes each,
-    of the mask and of the object (as GENESIS divides them).
+    Two kinds: one sees an object and its mask together and has 16 codes; the other is two autoencoders with 8 codes
+    each, on the mask and on the object (as GENESIS divides them).
     """
     training, local = scenes(jax.random.key(2), pool, 1), scenes(jax.random.key(3), samples, groups)
     sweep = {"beta": {"beta": (VARIANCE, 0.0), "learning_rate": learning_rate}}
@@ -247,7 +247,7 @@ def cut_out(drawn: Scenes) -> np.ndarray:
 
 
 def _halved(images, masks):
-    """Means of 2 × 2 pixels of each part inside its mask, in 0…255."""
+    """Means over 2 × 2 pixels in each part inside its mask, in 0…255."""
     inside = (masks[:, None] == jnp.arange(SLOTS, dtype=masks.dtype)[None, :, None, None])[..., None]
     own, mask = jnp.where(inside, images[:, None], 0), jnp.where(inside, 255, 0).astype(jnp.uint8)
     parts = jnp.concatenate([own, mask], axis=-1)

@@ -1,4 +1,4 @@
-"""Dang-Nhu 2022 from trained models of slots: what their studies do not hold, statistics of claims, Tables 1 to 6."""
+"""Dang-Nhu 2022 from trained slot models: what their studies do not hold, claims' statistics, Tables 1 to 6."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ class SlotZoo:
         return [(data, model) for data in self.data for model in self.models(data)]
 
     def parts(self, part: str, **wanted) -> list[np.ndarray]:
-        """A part of ``structured_slots`` of the members in these rows, of those that have it."""
+        """A part of ``structured_slots`` for the members in these rows that have it."""
         keep = np.all([self.table[name] == value for name, value in wanted.items()], axis=0)
         values = []
         for (name, place), kept in zip(self.rows, keep, strict=True):
@@ -78,7 +78,7 @@ class SlotZoo:
         return values
 
     def properties(self, data: str) -> dict[str, list[int]]:
-        """Factors of each property of objects, without the background."""
+        """Factors for each property of objects, without the background."""
         places: dict[str, list[int]] = {}
         for place, (thing, name) in enumerate(self.labels(data)):
             if thing != DATASETS[data].scenes.background:
@@ -92,13 +92,13 @@ class SlotZoo:
         return list(drawn.scenes.labels(drawn.space).values())
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
-        """Mean over objects and seeds of a part with one number per factor, of regularized members."""
+        """A part with one number per factor, averaged over objects and seeds, for regularized members."""
         rows = np.array(self.parts(part, data=data, model=model, regularized=True))
         return {name: mean(rows[:, places]) for name, places in self.properties(data).items()} if len(rows) else {}
 
 
 def _as_printed(column: str) -> str:
-    """The same number by Algorithm 1 as printed, from the order of the model."""
+    """The same number by Algorithm 1 as printed, from the model's order."""
     return column.replace("structured_slots", "structured_printed")
 
 
@@ -125,7 +125,7 @@ def independent(finished: Mapping[str, Finished]) -> dict[str, dict]:
 
 
 def beginning(finished: Mapping[str, Finished]) -> dict[str, dict]:
-    """Scores of regularized models of Multi-dSprites after one update."""
+    """How regularized models of Multi-dSprites score after one update."""
     if SPRITES not in finished:
         return {}
     sprites, scores_by_model = finished[SPRITES], {}
@@ -242,7 +242,7 @@ def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
 
 
 def _fall(zoo: SlotZoo, data: str, model: str, name: str):
-    """Interval of the mean of regularized members minus that of others."""
+    """Interval for the regularized members' mean minus the others'."""
 
     def difference(table: Table) -> float:
         column, regular = table[COLUMNS[name]], table["regularized"].astype(bool)
@@ -258,7 +258,7 @@ def _most(zoo: SlotZoo, name: str, sign: int) -> Part:
 
 
 def _between(zoo: SlotZoo, data: str, column: str, first: str, second: str):
-    """Interval of the mean of one model minus that of another; undefined where one was not trained."""
+    """Interval for one model's mean minus another's; undefined where one was not trained."""
     return by_seed(
         zoo.of(data=data, regularized=True),
         lambda t: mean(t[column][t["model"] == first]) - mean(t[column][t["model"] == second]),
@@ -275,7 +275,7 @@ def _lead(table: Table) -> float:
 
 
 def _apart(zoo: SlotZoo, level: str) -> float:
-    """Largest difference of D and C of the printed rows, which are means over seeds."""
+    """Largest difference between D and C in the printed rows, which are means over seeds."""
     gaps = []
     for data, model in zoo.each():
         for regularized in (True, False):
@@ -286,7 +286,7 @@ def _apart(zoo: SlotZoo, level: str) -> float:
 
 
 def _colors(scores: Mapping[str, float], worst: Callable) -> float:
-    """The worst of the colors minus the best of the other properties."""
+    """The worst color minus the best other property."""
     best = min if worst is max else max
     colors = [value for name, value in scores.items() if name in COLORS.values()]
     return worst(colors) - best(value for name, value in scores.items() if name not in COLORS.values())

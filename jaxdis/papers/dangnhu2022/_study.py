@@ -1,4 +1,4 @@
-"""The studies of Dang-Nhu 2022: models of slots, regularized and not, scored at every level of structure."""
+"""The studies in Dang-Nhu 2022: slot models, regularized and not, scored at every level of structure."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -42,13 +42,13 @@ def runs(
     open was chosen as follows.
 
     - Five slots on Multi-dSprites, by the chance level of its Table 1, and seven on CLEVR6, as in prior work.
-    - The deviation of pixels of GENESIS on CLEVR6: with the 0.7 of its authors, no error is as low as the goal of
-      −1.428. Here it is 0.09, which can meet it.
+    - GENESIS's pixel deviation on CLEVR6: with its authors' 0.7, no error is as low as the goal, −1.428. Here it is
+      0.09, which can meet it.
     - IODINE has the kernels of the paper that introduced it.
 
     Args:
-      data: name of a data set.
-      seeds: number of seeds (0, 1, …), or the seeds themselves.
+      data: a data set's name.
+      seeds: how many seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member; None: the paper's.
       regularized: False leaves out KL divergences of codes, "(R)", but not MONet's mask loss.
       as_released: MONet by Adam, as in the released code with which the paper trained; False: by RMSProp, as in
@@ -96,10 +96,10 @@ def dangnhu2022(
 ) -> Study:
     """Dang-Nhu 2022, §5: MONet with two kinds of masks, GENESIS and IODINE, regularized and not, "(R)".
 
-    Scenes for scoring lie in local groups of 5,000. The paper has ten groups of Multi-dSprites and five of CLEVR6
-    (``train_samples=25_000``, without IODINE), each a study of its own here. By default all metrics of slots,
-    ``structured_printed``: Algorithm 1 as printed, from the order of the model with 100 iterations, 20 on CLEVR6 alone,
-    and ``structured_given``: structure without Algorithm 1, with slots in the order of the model.
+    Scenes for scoring lie in local groups of 5,000. The paper has ten groups for Multi-dSprites and five for CLEVR6
+    (``train_samples=25_000``, without IODINE), each a study of its own here. By default all slot metrics,
+    ``structured_printed``: Algorithm 1 as printed, from the model's order with 100 iterations, 20 on CLEVR6 alone, and
+    ``structured_given``: structure without Algorithm 1, with slots in the model's order.
 
     - The column ``masks`` tells MONet (Att.) from MONet (Dec.), and ``regularized`` is ``no`` for "(R)".
     - Probing of ``structured_slots`` starts from the best of several orders.

@@ -43,16 +43,16 @@ def eastwood2018(
     """Eastwood & Williams 2018: PCA, VAE (β = 1), β-VAE (β = 6) and InfoGAN on teapots except red ones from above.
 
     Codes are scored by a lasso and by random forests, whose penalty and depth are chosen on validation samples, on test
-    samples and on the combinations that were left out. The numbers of images are those that the paper has outside the
-    gap; training images, and samples of each role, are drawn independently, where the paper fits its regressors on the
-    images of training. As many left-out images as test samples are drawn, where the paper has 21,238.
+    samples and on the combinations that were left out. There are as many images as the paper has outside the gap;
+    training images, and samples in each role, are drawn independently, where the paper fits its regressors on the
+    training images. As many left-out images as test samples are drawn, where the paper has 21,238.
 
     Args:
-      steps: updates of the VAEs and of InfoGAN's critic, which has five per update of the generator.
+      steps: updates for the VAEs and for InfoGAN's critic, which has five per update of the generator.
       models: some of :data:`MODELS`.
       network: ``narrow`` trains in minutes on two cores, on images of 32 × 32 pixels.
-      gap: rule of :class:`jaxdis.data._teapot.Gap`; the paper's numbers are of the released one.
-      metrics: names of further metrics.
+      gap: rule in :class:`jaxdis.data._teapot.Gap`; the paper's numbers follow the released one.
+      metrics: further metrics by name.
       sources: ``{"teapots": DataSource(…)}`` with the official file, whose images have 64 × 64 pixels; without it,
         images are rendered. All samples are then drawn from the images of that file, and may share some.
     """

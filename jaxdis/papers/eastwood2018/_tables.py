@@ -1,4 +1,4 @@
-"""The numbers of a study of teapots that Eastwood & Williams 2018 print, and claim something about."""
+"""The numbers in a teapot study that Eastwood & Williams 2018 print, and claim something about."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,7 +24,7 @@ def name_of(label: dict) -> str:
 
 
 def scores_of(store: Store, member: Member) -> dict[str, dict]:
-    """Read what the metrics of a member found, by metric: numbers, and lists of them."""
+    """Read what the metrics of a member found, by metric: numbers, and lists."""
     fields_by_metric: dict[str, dict] = {}
     for score in member.scores:
         result = store.result("score", score)

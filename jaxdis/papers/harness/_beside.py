@@ -18,7 +18,7 @@ class Measured(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """A printed table, and measured numbers by (number of the row, column).
+    """A printed table, and measured numbers by (row number, column).
 
     ``remark`` states how the measured numbers were computed where that differs from the paper, a paragraph per line.
     """

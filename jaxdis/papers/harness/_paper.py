@@ -50,7 +50,7 @@ class Finished:
         return Subject.of(self.study, self.table)
 
     def parts(self, name: str) -> list[np.ndarray]:
-        """A part of a metric, for each member."""
+        """A metric's part, for each member."""
         metric = name.split(".")[0]
         place = [metric for metric, _ in self.study.metrics].index(metric)
         parts = (self.store.score(member.scores[place], metric)["parts"][name] for member in self.members)
@@ -62,7 +62,7 @@ class Finished:
         return samples_of(training, self.study.sampling).train
 
     def encoded(self, data: str, samples: int, seed: int = 1) -> tuple[np.ndarray, Factors]:
-        """Posterior means ``[m, n, d]`` of the members on this data set, of new samples, and their factors."""
+        """Posterior means ``[m, n, d]`` for the members on this data set, on new samples, and their factors."""
         sampling = dataclasses.replace(self.study.sampling, train=samples, seed=seed)
         codes = []
         for place, training in enumerate(self.study.trainings):
@@ -77,7 +77,7 @@ class Finished:
         return np.concatenate(codes), drawn.train
 
     def codes(self, which: np.ndarray | None = None) -> np.ndarray:
-        """Posterior means ``[m, n, d]`` of the members in these rows; all of them if None."""
+        """Posterior means ``[m, n, d]`` for the members in these rows; all if None."""
         rows = range(len(self.members)) if which is None else np.flatnonzero(which)
         return np.stack([self.store.arrays("encode", self.members[row].encode)["mean"] for row in rows])
 
@@ -121,13 +121,12 @@ class Paper:
 
     Attributes:
       package: the package, by ``__name__``; its last part is the key of the paper.
-      runs: the studies of the sizes ``minutes`` and ``paper`` by the names of their folders, given the files of data
-        sets.
+      runs: the studies in the sizes ``minutes`` and ``paper`` by folder name, given the data sets' files.
       content: the page.
       pieces: the pieces of these sizes by name.
       studies: functions that make the paper's studies, by the names that ``jaxdis study run`` takes.
       preset: its training runs, for ``jaxdis list presets``.
-      sizes: the sizes ``hour`` and ``day``, as scales of ``paper``: hours of one H100.
+      sizes: the sizes ``hour`` and ``day``, as scales of ``paper``: hours on one H100.
     """
 
     package: str

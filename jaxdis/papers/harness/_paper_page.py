@@ -27,7 +27,7 @@ class Content(NamedTuple):
 
     Attributes:
       size: what was run, in words.
-      differences: how the protocol differs from the paper's, besides what studies lack of those of its size.
+      differences: how the protocol differs from the paper's, besides what studies lack at its size.
       claims: with their verdicts.
       tables: printed numbers next to measured ones.
       figures: in the paper's order. Of several with the same label (before a colon), only the first is shown unfolded.

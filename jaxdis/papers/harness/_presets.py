@@ -16,7 +16,7 @@ class Run(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """A function from the name of a data set and options to runs, and its description for ``jaxdis list presets``."""
+    """A function from a data set's name and options to runs, and its description for ``jaxdis list presets``."""
 
     make: Callable[..., tuple[Run, ...]]
     about: About

@@ -1,9 +1,9 @@
 """Every number printed in the tables of five papers, their claims as statements to check, and what is wrong in print.
 
-The file ``printed.json`` of each paper's folder was copied from the texts of the papers and compared with them in a
-second reading: the numbers of each table are those of the text. Values are as printed, wrong ones too: flags say what
-is wrong, and ``recomputed`` holds what follows from other tables of the same paper. Thresholds of claims that no paper
-prints are ours.
+The file ``printed.json`` of each paper's folder was copied from the papers' texts and compared with them in a second
+reading: each table has the text's numbers. Values are as printed, wrong ones too: flags say what is wrong, and
+``recomputed`` holds what follows from other tables in the same paper. Thresholds of claims that no paper prints are
+ours.
 """
 
 import functools
@@ -118,7 +118,7 @@ def _table(row: dict) -> Table:
 
 
 def _numbers(values: dict) -> dict[str, float | None]:
-    """The values without columns of words, such as "increase"."""
+    """The values without text columns, such as "increase"."""
     numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
     return {name: None if value is None else float(value) for name, value in numbers.items()}
 

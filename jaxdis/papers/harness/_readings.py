@@ -1,4 +1,4 @@
-"""The statistics of a table of results that claims are about: trends over regularization, shares, agreement."""
+"""The statistics on results that claims are about: trends over regularization, shares, agreement."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -40,12 +40,12 @@ def medians(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def trend(table: Table, column: str) -> float:
-    """Spearman's correlation of the regularization strengths with the medians, of one model on one data set."""
+    """Spearman's correlation between regularization strengths and medians, for one model on one data set."""
     return spearman(*medians(table, column))
 
 
 def slope(table: Table, column: str) -> float:
-    """Slope of the logarithm of the median against that of the regularization strength."""
+    """Slope of the log median against the log regularization strength."""
     levels, middles = medians(table, column)
     usable = np.isfinite(middles) & (middles > 0) & (levels > 0)
     return (
@@ -85,12 +85,12 @@ def explained(table: Table, column: str, *, regularization: bool) -> float:
 
 
 def explained_unadjusted(table: Table, column: str, *, regularization: bool) -> float:
-    """The share itself, which grows with the number of settings whatever they do."""
+    """The share itself, which grows with more settings whatever they do."""
     return _between(table, column, regularization)[0]
 
 
 def _between(table: Table, column: str, regularization: bool) -> tuple[float, int, int]:
-    """The share of the variance between groups, and the numbers of groups and members."""
+    """The share of the variance between groups, and how many groups and members there are."""
     groups = [
         f"{m} {s:g}" if regularization else str(m) for m, s in zip(table["model"], table["regularization"], strict=True)
     ]
@@ -113,7 +113,7 @@ def beats(table: Table, column: str) -> float:
 
 
 def overlaps(table: Table, column: str) -> Iterator[float]:
-    """For each pair of models with defined values: the part of the narrower range that both ranges share."""
+    """For each pair of models with defined values: what part of the narrower range both share."""
     columns = (of(table, model=model)[column] for model in models_of(table))
     ranges = [defined for column in columns if len(defined := finite(column))]
     for a, b in itertools.combinations(ranges, 2):
@@ -123,13 +123,13 @@ def overlaps(table: Table, column: str) -> Iterator[float]:
 
 
 def pairs_of(table: Table, names: Sequence[str]) -> np.ndarray:
-    """Rank correlations of all pairs of columns, ``[pairs]``, in the order of ``itertools.combinations``."""
+    """Rank correlations between all columns, ``[pairs]``, ordered as by ``itertools.combinations``."""
     matrix = spearman_of_columns(table, names)
     return matrix[np.triu_indices(len(names), 1)]
 
 
 def discordant(x: np.ndarray, y: np.ndarray) -> float:
-    """Share of pairs of members that two scores put in opposite order; pairs that tie in one do not count."""
+    """How often two scores put a pair of members in opposite order; pairs that tie in one do not count."""
     defined = np.isfinite(x) & np.isfinite(y)
     signs = [np.sign(np.subtract.outer(v[defined], v[defined]))[np.triu_indices(defined.sum(), 1)] for v in (x, y)]
     product = signs[0] * signs[1]

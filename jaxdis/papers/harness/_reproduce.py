@@ -20,7 +20,7 @@ Step = Callable[[str, str, Any], None]
 
 
 class ClaimRow(NamedTuple):
-    """A statistic of a claim, what is expected of it, the verdicts on both, and what its models lack."""
+    """A claim's statistic, what is expected from it, the verdicts on both, and what its models lack."""
 
     claim: str
     verdict: str
@@ -47,7 +47,7 @@ def reproduce(
     """Run what is missing and write ``page.html``, ``tables.csv`` and ``claims.csv``; returns the path of the page.
 
     Args:
-      paper: a row of :data:`jaxdis.papers.PAPERS`.
+      paper: a row in :data:`jaxdis.papers.PAPERS`.
       out: folder; studies are in folders of their own below. Run again after any failure: finished cells and pieces are
         kept.
       size: ``minutes`` for small forms, ``paper`` for the published protocol; ``hour`` and ``day`` for as much of it as
@@ -86,7 +86,7 @@ def write(paper: Paper, made: Reproduction) -> Path:
 
 
 def judged(content: Content, made: Reproduction) -> Content:
-    """The content with what each study lacks of the published one, as differences and as needs of its claims."""
+    """The content with what each study lacks of the published one, as differences and as its claims' needs."""
     lacking = {name: shortfalls(study, made.published.get(name)) for name, study in made.studies.items()}
     many = sum(map(bool, lacking.values())) > 1
     facts = [

@@ -25,14 +25,14 @@ class Scale:
     """What a reproduction changes in the studies and pieces of a size; None and empty leave them as they are.
 
     Attributes:
-      updates: of the longest training of each study. The others, and settings that count updates such as
+      updates: how many the longest training in each study makes. The others, and settings that count updates such as
         ``warmup_steps``, change in proportion. PCA, which is no iteration, stays as it is.
-      seeds: number of seeds; trainings with fewer seeds than others of their study get at most as many.
-      data: names of the data sets that are kept; studies without data keep everything.
-      samples: number of samples for scoring. Held-out samples change in proportion.
+      seeds: how many seeds; trainings with fewer seeds than others in their study get at most as many.
+      data: which data sets are kept; studies without data keep everything.
+      samples: how many samples to score on. Held-out samples change in proportion.
       network: ``small`` for networks that train in minutes.
-      metrics: metrics that are added, or that replace those of the same name. Studies of slots and synthetic codes keep
-        theirs.
+      metrics: metrics that are added, or that replace those with the same name. Studies on slots and synthetic codes
+        keep theirs.
     """
 
     updates: Count | None = None
@@ -53,13 +53,13 @@ class Scale:
         )
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Options of a piece, lowered to this scale: ``steps``, ``seeds``, ``samples`` and a ``pool`` of images."""
+        """Options of a piece, lowered to this scale: ``steps``, ``seeds``, ``samples`` and an image ``pool``."""
         limits = {"steps": self.updates, "seeds": self.seeds, "samples": self.samples, "pool": self.samples}
         return {name: min(value, limits[name]) if limits.get(name) else value for name, value in given.items()}
 
 
 def check_data(studies: Iterable, scale: Scale) -> None:
-    """Check that the data sets of a scale are those of some study.
+    """Check that some study has a scale's data sets.
 
     Raises:
       ValueError: for another one.

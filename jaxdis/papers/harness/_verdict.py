@@ -8,7 +8,7 @@ has a 90 % interval (:func:`jaxdis.study.report._seed_statistics.student_interva
 - *not seen at this size*: the same, of models for which less was done than is published, so that nothing is refuted.
 - *cannot be decided at this size*: otherwise, and where a statistic or its interval is undefined.
 
-Statistics of settings are resampled by seed, those of members by member. The interval of an exact statistic is a point.
+Statistics on settings are resampled by seed, those on members by member. An exact statistic's interval is a point.
 """
 
 import math

@@ -20,14 +20,14 @@ TEST_SHARE = 0.1
 
 @checked
 def runs(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, steps: int = 864_000) -> tuple[Run, ...]:
-    """Julka et al. (2024), appendix: β of 2 to 5, γ of 2 to 10, 128 epochs of 432,000 images.
+    """Julka et al. (2024), appendix: β from 2 to 5, γ from 2 to 10, 128 epochs over 432,000 images.
 
     4 × 4 kernels throughout, PyTorch's default initialization, batch 64 and Adam at 1e-4. The discriminator is updated
     after the autoencoder, on fresh codes. The text has 5 seeds, the appendix 10.
 
     Args:
-      data: name of a data set.
-      seeds: number of seeds (0, 1, …), or the seeds themselves.
+      data: a data set's name.
+      seeds: how many seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member.
     """
     discriminator = DiscriminatorTraining(order="sequential", clip=False, network=Discriminator(initialization="torch"))
@@ -65,10 +65,10 @@ def julka2024(
 ) -> Study:
     """Julka et al. 2024, §IV-F: how metrics agree on β-VAE (four β) and FactorVAE (five γ), Figure 5.
 
-    A random tenth of all combinations is never trained on; the held-out samples of all metrics are drawn from these.
-    The default metrics are those of the figure, with the options of the paper (30 bins). The text has 5 seeds, the
-    appendix 10. What the paper computes from synthetic representations is the study ``calibration``. ``network="mlp"``
-    trains in minutes on a laptop, on a pool of images drawn once.
+    A random tenth of all combinations is never trained on; all metrics draw their held-out samples from these. The
+    default metrics are the figure's, with the paper's options (30 bins). The text has 5 seeds, the appendix 10. What
+    the paper computes from synthetic representations is the study ``calibration``. ``network="mlp"`` trains in minutes
+    on a laptop, on an image pool drawn once.
     """
     trainings = []
     for name in data:
@@ -97,7 +97,7 @@ def calibration(
     """Julka et al. 2024, §IV: what each metric responds to, on representations with known properties; trains nothing.
 
     Args:
-      seeds: number of seeds per representation; None: 25, and 10 for the curve over sizes.
+      seeds: seeds per representation; None: 25, and 10 for the curve over sizes.
       train_samples: samples per representation; None: the paper's numbers.
       parts: ``cases`` shows what each metric responds to; ``sweeps`` and ``sizes`` are curves.
       metrics: as in every study; or ``table2``, the metrics of the paper's Table II.

@@ -127,7 +127,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
 
 
 def stability(runs_by_data: Mapping) -> dict[str, list[Part]]:
-    """§6.2: rankings of members by two runs of each metric, ``[2, m]``; members are resampled."""
+    """§6.2: members ranked by two runs of each metric, ``[2, m]``; members are resampled."""
     stable, efficient = [], []
     for data, runs in runs_by_data.items():
         scores = {name: {size: np.asarray(pair) for size, pair in row.items()} for name, row in runs.items()}
@@ -212,7 +212,7 @@ def downstream(table: Table) -> dict[str, list[Part]]:
 
 
 def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
-    """Mean accuracy of the third of members with the highest score minus that of the lowest third."""
+    """Mean accuracy in the third of members with the highest score minus that in the lowest third."""
     order = np.argsort(score)
     third = len(order) // 3
     return (
@@ -223,7 +223,7 @@ def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
 
 
 def impossibility(scores_by_size: Mapping) -> list[Part]:
-    """Theorem 1: the first entry of each score is of the factors themselves, the second of the entangled codes."""
+    """Theorem 1: each score's first entry is for the factors themselves, the second for the entangled codes."""
     parts = []
     for k, scores in scores_by_size.items():
         for name in ("mig", "dci.disentanglement"):

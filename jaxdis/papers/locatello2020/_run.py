@@ -102,14 +102,14 @@ def metrics(*, exact: bool, sizes: tuple[int, ...]) -> dict[str, Metric]:
 
 
 def pieces(size: Size) -> dict[str, Piece]:
-    """Rankings of two runs, on dSprites alone in the small form; and the construction of the impossibility theorem."""
+    """Rankings of two runs, on dSprites alone in the small form; and what the impossibility theorem constructs."""
     small = (("data", SMALL_DATA[:1]),) if size == "minutes" else ()
     options = (("samples", STABILITY[size]), ("exact", size == "paper"), *small)
     return {"stability": Piece(stability, options), "impossibility": Piece(impossibility)}
 
 
 def stability(finished: Mapping[str, Finished], samples: int, exact: bool, data: tuple[str, ...] = ()) -> dict:
-    """Scores of members in two runs of each metric, ``[2, m]``, by data set, metric and number of samples.
+    """Members' scores in two runs of each metric, ``[2, m]``, by data set, metric and sample size.
 
     The runs share no samples: twice as many are drawn and encoded anew.
     """
@@ -126,7 +126,7 @@ def stability(finished: Mapping[str, Finished], samples: int, exact: bool, data:
 
 
 def impossibility(finished: Mapping[str, Finished], samples: int = 20_000) -> dict:
-    """Theorem 1: scores of factors and of entangled codes with the same distribution."""
+    """Theorem 1: scores for factors and for entangled codes with the same distribution."""
     scores_by_size = {}
     for k in (2, 3, 5):
         codes, factors = synthetic.entangled(0.2, jax.random.key(k), samples, num_factors=k)

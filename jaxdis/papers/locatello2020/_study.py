@@ -40,12 +40,12 @@ def runs(
     loss, and FactorVAE.
 
     Args:
-      data: name of a data set.
-      seeds: number of seeds (0, 1, …), or the seeds themselves.
+      data: a data set's name.
+      seeds: how many seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member.
       as_released: 2 × 2 kernels in the last two encoder convolutions; False: 4 × 4 kernels throughout, as in Table 2.
       halve_factor_steps: train FactorVAE for half the updates. In the released code both of its optimizers count the
-        global step, so that training ends after 150,000 updates of 300,000 (according to the code; not verified by
+        global step, so that training ends after 150,000 of 300,000 updates (according to the code; not verified by
         running it).
       sweep: fewer settings, in the form of :data:`SWEEP`.
     """
@@ -89,9 +89,9 @@ def locatello2020(
 ) -> Study:
     """Locatello et al. 2020, §5: six objectives × six settings × seeds × data sets.
 
-    By default, it computes all metrics, scores of sampled codes, and the downstream task of the paper, on those of the
-    paper's eight data sets that can be rendered without a file. ``network="mlp"`` trains in minutes on a laptop, on a
-    pool of images drawn once.
+    By default, it computes all metrics, scores on sampled codes, and the paper's downstream task, on those of its eight
+    data sets that can be rendered without a file. ``network="mlp"`` trains in minutes on a laptop, on an image pool
+    drawn once.
     """
     trainings = []
     for name in data:

@@ -54,7 +54,7 @@ def strength_of(codes: np.ndarray, factors: Factors) -> np.ndarray:
 def write_alignments(study: Study, out: str | Path) -> list[Path]:
     """Write ``alignment.csv``, a row per collision, and a Hinton diagram of each model's first member that has one.
 
-    Diagrams are PNG files in ``figures``, one per data set and model, whatever the number of its seeds.
+    Diagrams are PNG files in ``figures``, one per data set and model, however many seeds it has.
 
     Raises:
       StoreError: if the folder holds another study, or a record is damaged.

@@ -167,7 +167,7 @@ def _pearson(table: Table, first: str, second: str) -> float:
 
 
 def _collisions(table: Table, folder: Path) -> list[Part]:
-    """Share of the members of each objective that the list of collisions names."""
+    """What share of each objective's members the list of collisions names."""
     with open(folder / "alignment.csv", newline="", encoding="utf-8") as file:
         named = {row["id"] for row in csv.DictReader(file)}
     parts = []

@@ -32,8 +32,8 @@ _WARM_UP = {"dsprites": 1000 / 6000, "shapes3d": 5000 / 15_001, "mpi3d": 5000 / 
 def method(model: str, data: str, *, as_released: bool = True) -> Method:
     """A model as the paper trains it on a data set.
 
-    β-VAE, β-TCVAE and FactorVAE have "all default parameters as specified in the code". The paper does not state the
-    numbers of codes of PartedVAE and WeakDE on Shapes3D and MPI3D, nor WeakDE's classes on MPI3D: these are inferred.
+    β-VAE, β-TCVAE and FactorVAE have "all default parameters as specified in the code". The paper does not state how
+    many codes PartedVAE and WeakDE have on Shapes3D and MPI3D, nor WeakDE's classes on MPI3D: these are inferred.
 
     Args:
       model: one of :data:`MODELS`.
@@ -104,11 +104,11 @@ def weak_de(data: str, *, as_released: bool = False) -> WeakDe:
 
 
 def settings(model: str, data: str, steps: int) -> dict[str, float]:
-    """The settings of a model's variant for a training of ``steps`` updates.
+    """The settings for a model's variant that trains for ``steps`` updates.
 
-    β-VAE and FactorVAE have those of the section ``Custom`` of their code. Schedules are scaled by ``steps`` /
-    :func:`updates`; at their full length, the warm-up of these two takes 10,000 updates and the capacities of PartedVAE
-    take 300,000. The warm-up of WeakDE takes its released share.
+    β-VAE and FactorVAE have those in the section ``Custom`` of their code. Schedules are scaled by ``steps`` /
+    :func:`updates`; at full length, these two warm up over 10,000 updates and PartedVAE's capacities rise over 300,000.
+    WeakDE's warm-up takes its released share.
     """
     share = steps / updates(model, data)
     warm = {"learning_rate": 5e-4, "warmup_steps": 10_000 * share}
@@ -125,10 +125,11 @@ def settings(model: str, data: str, steps: int) -> dict[str, float]:
 
 
 def updates(model: str, data: str) -> int:
-    """100 epochs of all images, 10 for the labelled partition (as for MTD); the last batch of an epoch may be smaller.
+    """100 epochs over all images, 10 for the labelled partition (as for MTD); the last batch of an epoch may be
+    smaller.
 
-    These are 1,152,000 updates on dSprites and 750,000 on Shapes3D, and less for WeakDE's batches of 1024. For MPI3D,
-    the paper states a tenth of the published number of images; the published number is used here.
+    These are 1,152,000 updates on dSprites and 750,000 on Shapes3D, and less for WeakDE's batch size 1024. For MPI3D,
+    the paper states a tenth of the published images; all of these are used here.
     """
     epochs = 10 if model == "labelled_partition" else 100
     return epochs * -(-DATASETS[data].space.num_lattice // method(model, data).batch_size)
@@ -151,10 +152,10 @@ def runs(
 
     Args:
       data: one of :data:`DATA`.
-      seeds: number of seeds (0, 1, …), or the seeds themselves.
+      seeds: how many seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member; None: 100 epochs.
-      section: section of the settings of the first three in their code, which the paper leaves open; only ``custom``
-        exists for all data sets.
+      section: which section in their code sets the first three, which the paper leaves open; only ``custom`` exists for
+        all data sets.
       as_released: as in :func:`method`.
     """
     runs = []

@@ -1,7 +1,7 @@
-"""Drawing and scoring representations of known modularity, compactness and explicitness, for a certificate.
+"""Drawing and scoring representations whose modularity, compactness and explicitness are known, for a certificate.
 
 Eight boundary cases, three sweeps and a curve over sample sizes (Julka et al. 2024, §IV), for any metrics, with many
-seeds in one program. Each (representation, metric) is a cell of its own in the study's directory, so that a run can be
+seeds in one program. Each (representation, metric) is its own cell in the study's directory, so that a run can be
 resumed.
 """
 
@@ -38,16 +38,16 @@ SWEEPS = ("warp", "rotation", "noise")
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What is drawn and scored. The defaults are those of the paper, except that it has 50 seeds and its code 25.
+    """What is drawn and scored. The defaults are the paper's, except that it has 50 seeds and its code 25.
 
     Attributes:
       metrics: (name, metric) pairs; see :meth:`of`.
-      seeds: number of seeds per case and per point of a sweep.
+      seeds: how many seeds per case and per point in a sweep.
       case_samples, sweep_samples: samples per representation; no cases if ``case_samples`` is 0.
-      num_factors: number of factors, and of codes, of a sweep.
-      warp, rotation, noise: the points of the sweeps.
+      num_factors: how many factors, and codes, a sweep has.
+      warp, rotation, noise: the points in the sweeps.
       sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve if empty.
-      size_seeds: number of seeds of that curve, which averages over all eight cases.
+      size_seeds: how many seeds that curve has, which averages over all eight cases.
     """
 
     metrics: tuple[tuple[str, Metric], ...]
@@ -85,7 +85,7 @@ class Calibration:
         return cls(plan_of(metrics), **sizes)
 
     def resized(self, seeds: int | None = None, samples: int | None = None) -> "Calibration":
-        """The same parts with another number of seeds, or of samples of every representation."""
+        """The same parts with more or fewer seeds, or samples in every representation."""
         changes: dict = {} if seeds is None else {"seeds": seeds, "size_seeds": seeds}
         if samples is not None:
             sizes = tuple(size for size in self.sizes if size < samples) or ((samples // 3,) if self.sizes else ())
@@ -94,7 +94,7 @@ class Calibration:
         return dataclasses.replace(self, **changes)
 
     def describe(self) -> dict:
-        """The identity of a directory: all sizes, but not the metrics, since a directory may hold any of them."""
+        """A directory's identity: all sizes, but not the metrics, since a directory may hold any of them."""
         sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del sizes["metrics"]
         return {"name": "calibration", "numerics": NUMERICS, **sizes}
@@ -117,7 +117,7 @@ class Calibration:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Representations that one program draws and scores: all seeds of a case, or of all points of a sweep."""
+    """Representations that one program draws and scores: all seeds for a case, or for all points in a sweep."""
 
     kind: str
     case: str
@@ -128,7 +128,7 @@ class Part:
     rows: int = 0
 
     def readable(self, metrics: Plan) -> Plan:
-        """The metrics; those that would leave out the continuous factors of a sweep cut them into bins."""
+        """The metrics; those that would leave out a sweep's continuous factors cut them into bins."""
         if self.kind not in SWEEPS:
             return metrics
         return tuple(
@@ -145,10 +145,10 @@ def _needs_bins(metric: Metric) -> bool:
 
 
 class Certificate(NamedTuple):
-    """Scores of every column.
+    """Every column's scores.
 
-    ``cases[column] [8, s]`` (seeds), in the order of :data:`jaxdis.data.synthetic.CASES`; ``sweeps[kind][column]
-    [points, s]``; ``sizes[column] [sizes, 8, s]``, ``full_size`` last; ``seconds[metric] [sizes]`` per representation.
+    ``cases[column] [8, s]`` (seeds), ordered as :data:`jaxdis.data.synthetic.CASES`; ``sweeps[kind][column] [points,
+    s]``; ``sizes[column] [sizes, 8, s]``, ``full_size`` last; ``seconds[metric] [sizes]`` per representation.
     """
 
     cases: dict[str, np.ndarray]
@@ -159,7 +159,7 @@ class Certificate(NamedTuple):
 
 @single_precision
 def score_part(part: Part, plan: Plan) -> dict[str, dict]:
-    """All seeds and points of a part: the columns of each metric as lists, and seconds per representation, compiled."""
+    """All seeds and points in a part: each metric's columns as lists, and seconds per representation, compiled."""
     count = len(part.points) * part.seeds
     alike, which = _alike(part)
     members = {
@@ -182,7 +182,7 @@ def _columns(name: str, results: dict[str, np.ndarray]) -> dict[str, list[float]
 
 
 class Alike(NamedTuple):
-    """Representations of one shape, which share a program: kinds and cases, samples drawn, samples kept, factors."""
+    """Representations with one shape, which share a program: kinds and cases, samples drawn, samples kept, factors."""
 
     names: tuple[tuple[str, str], ...]
     num_samples: int
@@ -211,7 +211,7 @@ def _alike(part: Part) -> tuple[Alike, int]:
 
 @functools.cache
 def _shape_of(case: str) -> tuple[int, int]:
-    """Codes and factors of a case."""
+    """How many codes and factors a case has."""
 
     def drawn():
         codes, factors = synthetic.calibration(case, jax.random.key(0), 2)
@@ -239,7 +239,7 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
 
 
 def certificate_of(calibration: Calibration, results: dict) -> Certificate:
-    """The certificate, from the results of (part, name of a metric)."""
+    """The certificate, from the results by (part, metric name)."""
     cases, sweeps, sizes, seconds = {}, {}, {}, {}
     for (part, name), result in results.items():
         if part.rows:

@@ -1,4 +1,4 @@
-"""The work of a calibration: no training, one cell per part and metric, and tables and figures from all of them."""
+"""The work in a calibration: no training, one cell per part and metric, and tables and figures from them all."""
 
 from collections.abc import Hashable, Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from jaxdis.study.certificate._certificate_files import short_response_table, wr
 
 
 class CalibrationWork:
-    """See :class:`jaxdis.study._work.Work`. The members of a batch are the number of a part and names of metrics."""
+    """See :class:`jaxdis.study._work.Work`. A batch's members are a part's number and metric names."""
 
     def __init__(self, study: Calibration):
         self.study = study
@@ -76,7 +76,7 @@ class CalibrationWork:
 
 
 def _plans(part: Part, metrics: Plan) -> list[Plan]:
-    """Metrics that share a program: those of one relation, which is computed once; none if time is measured."""
+    """Metrics that share a program: those on one relation, which is computed once; none if time is measured."""
     if part.rows:
         return [(pair,) for pair in metrics]
     sharing: dict[Hashable, list] = {}

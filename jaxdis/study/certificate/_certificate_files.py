@@ -1,4 +1,4 @@
-"""The output of a calibration: tables, four figures, and the list of aspects to which each column responds."""
+"""What a calibration writes: tables, four figures, and which aspects each column responds to."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 from jaxdis._core.files import write_csv
 from jaxdis.study._store import publish
 from jaxdis.study.certificate._calibration import Calibration, Certificate
-from jaxdis.study.certificate._conclusions import ASPECTS, Response, describe_response, responses, table
+from jaxdis.study.certificate._conclusions import ASPECTS, Response, responses, table
 
 # What each sweep's parameter is, and the figure of Julka et al. 2024 that it redraws.
 SWEEPS = {
@@ -48,22 +48,22 @@ def write_certificate(calibration: Calibration, certificate: Certificate, out: s
 
 
 def differences_of(values: np.ndarray) -> np.ndarray:
-    """Mean distance over the cases from the score of the full size, ``[sizes − 1, seeds]``."""
+    """Mean distance over the cases from the full size's score, ``[sizes − 1, seeds]``."""
     return np.abs(values[:-1] - values[-1:]).mean(axis=1)
 
 
 def response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Heads and rows of text: each column, the aspects it responds to, the effect of each, and the cases passed."""
+    """Heads and text rows: each column, the aspects it responds to, each one's effect, and the cases passed."""
     rows = []
     for response, (passed, count) in _judged(certificate):
         effects = (f"{effect:+.2f}" for effect in response.effect)
         verdict = f"{passed} of {count}" if count else "no claim"
-        rows.append((response.column, describe_response(response), *effects, verdict))
+        rows.append((response.column, response.describe(), *effects, verdict))
     return ("column", "responds to", *ASPECTS, "cases passed"), rows
 
 
 def short_response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """As :func:`response_table`, for a terminal of 80 columns: a star after the effect of what a column responds to."""
+    """As :func:`response_table`, for a terminal with 80 columns: a star after the effect to which a column responds."""
     rows = []
     for response, (passed, count) in _judged(certificate):
         marked = zip(response.effect, response.responds, strict=True)
@@ -75,7 +75,7 @@ def short_response_table(certificate: Certificate) -> tuple[Sequence[str], list[
 
 
 def _judged(certificate: Certificate) -> Iterator[tuple[Response, tuple[int, int]]]:
-    """The aspects to which each column responds; the number of cases passed, and of those with a claim."""
+    """The aspects to which each column responds; how many cases passed, and how many have a claim."""
     verdicts: dict[str, list[bool]] = {}
     for row in table(certificate):
         if row.passed is not None:

@@ -1,4 +1,4 @@
-"""The conclusions of a certificate: the claims of each column, whether they hold, and which aspects it responds to."""
+"""A certificate's conclusions: each column's claims, whether they hold, and which aspects it responds to."""
 
 from typing import NamedTuple
 
@@ -16,14 +16,14 @@ RESPONSE_SHARE = 0.25
 
 
 def claims_of(column: str) -> tuple[str, ...]:
-    """The aspects that a column claims to measure, by the row of its metric; none for a user's own metric."""
+    """The aspects that a column claims to measure, by its metric's row; none for a user's own metric."""
     name, _, field = column.partition(".")
     about = METRICS[name].about if name in METRICS else None
     return about.claims.get(field or "score", ()) if about else ()
 
 
 class Row(NamedTuple):
-    """One column in one case: its scores over the seeds, the expectation of its claim, and whether they agree.
+    """One column in one case: its scores over the seeds, what its claim expects, and whether they agree.
 
     ``expected`` is ``"high"``, ``"low"`` or ``""`` (no claim); ``passed`` is None without a claim.
     """
@@ -37,18 +37,35 @@ class Row(NamedTuple):
 
 
 class Response(NamedTuple):
-    """How much each aspect moves a column from low to high: mean over the four pairs of cases that differ in it alone.
+    """How far each aspect moves a column: its mean over the four pairs of cases that differ in it alone.
 
-    ``effect`` and ``responds`` hold one entry per aspect: modularity, compactness, explicitness.
+    Attributes:
+      column: its name in the certificate.
+      effect: the difference for modularity, compactness and explicitness; NaN if a case leaves the column undefined.
+      responds: whether each difference exceeds both the noise of seeds and a quarter of the column's range.
     """
 
     column: str
     effect: tuple[float, float, float]
     responds: tuple[bool, bool, bool]
 
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """Aspects that the column claims to measure, by its metric's row; none for a user's own metric."""
+        return claims_of(self.column)
+
+    def describe(self) -> str:
+        """Name the aspects to which the column responds, with a minus before one that lowers the score."""
+        named = [
+            f"{'-' if effect < 0 else ''}{aspect}"
+            for aspect, effect, responds in zip(ASPECTS, self.effect, self.responds, strict=True)
+            if responds
+        ]
+        return ", ".join(named) or ("undefined" if np.isnan(self.effect).any() else "none")
+
 
 def table(certificate: Certificate) -> list[Row]:
-    """Mean and spread of every column in every case, with the expectation."""
+    """Every column's mean and spread in every case, with the expectation."""
     rows = []
     for column, values in certificate.cases.items():
         claims = claims_of(column)
@@ -62,7 +79,10 @@ def table(certificate: Certificate) -> list[Row]:
 
 
 def responses(certificate: Certificate) -> list[Response]:
-    """The aspects to which each column responds, by the eight cases; none for a column that is undefined in one."""
+    """Tell which aspects each column responds to, by the eight cases; none for a column that is undefined in one.
+
+    Example: ``[(one.column, one.describe()) for one in responses(calibrate(Calibration.of("mig"), "certificate"))]``.
+    """
     judged = []
     for column, values in certificate.cases.items():
         cube = values.mean(axis=1).reshape(2, 2, 2)
@@ -71,13 +91,3 @@ def responses(certificate: Certificate) -> list[Response]:
         responds = tuple(abs(e) > max(RESPONSE_SHARE * moved, noise, 1e-3) for e in effect)
         judged.append(Response(column, effect, responds))
     return judged
-
-
-def describe_response(response: Response) -> str:
-    """The aspects by name, with a minus before one that lowers the score."""
-    named = [
-        f"{'-' if effect < 0 else ''}{aspect}"
-        for aspect, effect, responds in zip(ASPECTS, response.effect, response.responds, strict=True)
-        if responds
-    ]
-    return ", ".join(named) or ("undefined" if np.isnan(response.effect).any() else "none")

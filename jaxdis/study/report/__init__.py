@@ -1,4 +1,4 @@
-"""The report of a study: one page, and the analyses of published cells behind it.
+"""A study's report: one page, and the analyses behind it.
 
 `jaxdis study report` writes it. The modules are internal: their functions take what the report passes to each other,
 unchecked.

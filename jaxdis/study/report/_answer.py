@@ -45,7 +45,7 @@ class Ranking(NamedTuple):
 class Lead(NamedTuple):
     """The best setting's lead over the second best in one column, Welch's two-sided p-value (NaN for fewer than three
     seeds), and the seeds with which a difference of this size would mostly be found; the worst setting, and the p-value
-    of the lead over it, corrected for the number of all pairs of settings."""
+    for the lead over it, corrected for how many pairs of settings there are."""
 
     best: int
     second: int
@@ -57,7 +57,7 @@ class Lead(NamedTuple):
 
 
 def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
-    """Settings by columns of scores. Settings with equal means share a rank; undefined ones come last."""
+    """Settings by score columns. Settings with equal means share a rank; undefined ones come last."""
     settings = tuple(dict.fromkeys(subject.settings))
     scores = _by_setting(subject, settings, columns)
     mean = np.array([[finite_mean(rows) for rows in column] for column in scores]).T
@@ -140,7 +140,7 @@ def _verdict(subject: Subject, ranked: Ranking, chosen: Mapping[str, str]) -> st
 
 
 def _stopped(subject: Subject) -> str:
-    """Members whose training was not finite to its end, if any: their scores are those of what they were before."""
+    """Members whose training was not finite to its end, if any: they are scored as they were before."""
     stopped = np.asarray(subject.table.get("stopped", np.full(len(subject), -1)), float) >= 0
     if not stopped.any():
         return ""
@@ -197,7 +197,7 @@ def _legend(subject: Subject, chosen: Mapping[str, str], seeds: int) -> str:
 
 
 def _by_setting(subject: Subject, settings: Sequence[str], columns: Sequence[str]) -> list[list[np.ndarray]]:
-    """Scores of every column, of every setting: ``[c][s]`` arrays over seeds."""
+    """Scores in every column, for every setting: ``[c][s]`` arrays over seeds."""
     rows_of_setting = [np.array(subject.settings) == setting for setting in settings]
     return [[np.asarray(subject.table[name], float)[rows] for rows in rows_of_setting] for name in columns]
 

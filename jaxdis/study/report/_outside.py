@@ -46,11 +46,11 @@ def write_codes_report(
 
     Args:
       out: the folder, which exists.
-      scores: of a zoo, whose :attr:`~jaxdis.Scores.members` hold seeds and settings.
+      scores: for a zoo, whose :attr:`~jaxdis.Scores.members` hold seeds and settings.
       plan: the metrics by their names.
       codes, factors: ``[m, n, d]``, and what was scored.
-      title: of the page.
-      images: ``[n, h, w, c]`` of the same samples, real in [0, 1] or uint8; None leaves out pictures.
+      title: the page's title.
+      images: ``[n, h, w, c]`` on the same samples, real in [0, 1] or uint8; None leaves out pictures.
     """
     subject = _subject(scores, plan, factors)
     several = len(np.unique(subject.table["data"])) > 1

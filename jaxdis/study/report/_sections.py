@@ -1,4 +1,4 @@
-"""The sections of a report: each takes the scores on one data set, or on all, and returns HTML; "" to be left out."""
+"""A report's sections: each takes the scores on one data set, or on all, and returns HTML; "" to be left out."""
 
 import html
 import math
@@ -64,7 +64,7 @@ def _notes(subject: Subject) -> str:
 
 
 def _factors_of(subject: Subject, samples: int) -> list[Known]:
-    """What notes ask about the factors of a data set, all of whose values are equally frequent."""
+    """What notes ask about a data set's factors, whose values are all equally frequent."""
     space = DATASETS[str(subject.table["data"][0])].space
     sizes = zip(space.names, space.sizes, strict=True)
     return [Known(name, size, size or samples, math.log(size or samples)) for name, size in sizes]
@@ -92,7 +92,7 @@ def _panels(subject: Subject, names: Sequence[str]) -> str:
 
 
 def _violins(subject: Subject, names: Sequence[str]) -> str:
-    """Spread over the members of each model, and over the seeds of each setting, where there are several."""
+    """Spread over each model's members, and over each setting's seeds, where there are several."""
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
     parts = []
     if max(map(subject.models.count, set(subject.models))) >= FEWEST_POINTS:
@@ -155,7 +155,7 @@ def _rank_map(subject: Subject, names: Sequence[str]) -> str:
 
 
 def unsupervised(subject: Subject) -> str:
-    """Rank correlation with quantities that need no labels: final losses and the scores of the codes alone."""
+    """Rank correlation with quantities that need no labels: final losses and scores on the codes alone."""
     losses = [n for n in subject.table if n.startswith(("final_", "sample_")) and results.varies(subject.table[n])]
     alone = {n for n, metric in subject.study.metrics if metric.about is not None and not metric.about.reads_factors}
     criteria = [*losses, *(name for name in subject.varying() if metric_of(subject.study, name) in alone)]
@@ -234,7 +234,7 @@ def _between_data(subject: Subject, name: str) -> str:
 
 
 def _against(subject: Subject, names: Sequence[str]) -> str:
-    """Medians over seeds of every setting on one data set against the others (Locatello et al. 2020, Figure 10)."""
+    """Every setting's medians over seeds on one data set against the others (Locatello et al. 2020, Figure 10)."""
     panels = []
     for name in names:
         cube, data = score_cube(subject.table, [name])
@@ -249,9 +249,9 @@ def _against(subject: Subject, names: Sequence[str]) -> str:
 
 
 def novel(subject: Subject) -> str:
-    """Correlation of metrics with the accuracy on combinations that were never trained on.
+    """How metrics correlate with the accuracy on combinations that were never trained on.
 
-    Over the means of data set and model, as Mahon et al. 2024, Table 4: the one correlation that pools data sets.
+    Over means by data set and model, as Mahon et al. 2024, Table 4: the one correlation that pools data sets.
     """
     targets = [name for name in subject.names if name in subject.study.novel]
     rest = [name for name in subject.names if metric_of(subject.study, name) not in subject.study.novel]

@@ -1,4 +1,4 @@
-"""Correlation of metrics with other quantities, with intervals and tests of differences."""
+"""How metrics correlate with other quantities, with intervals and tests for differences."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -53,17 +53,16 @@ def fisher_comparison(r: np.ndarray, n: int, *, samples: Literal[1, 2] = 2) -> n
 
     Args:
       r: correlations ``[c]``, each over ``n`` points.
-      samples: 2 for the test of a difference; 1 for the figures of the paper.
+      samples: 2 to test a difference; 1 for the paper's figures.
 
     Contract:
 
     - NaN for n ≤ 3 and for an undefined correlation.
-    - Correlations of several metrics with one quantity over the same models are not independent, so that these p-values
-      are only a guide.
+    - Correlations between several metrics and one quantity over the same models are not independent, so that these
+      p-values are only a guide.
     - Mahon et al. 2024, Appendix I and Figures 15 and 16, report differences as significant at .01 that are not
       significant by this test: SNC against MIG over 18 models is p = .05. Their statements (SNC beats all but NK, NK
-      beats IRS alone) all follow from ``samples=1``, which takes the variance of one correlation for that of the
-      difference.
+      beats IRS alone) all follow from ``samples=1``, which takes one correlation's variance for the difference's.
     """
     r = np.clip(np.asarray(r, float), -1 + 1e-12, 1 - 1e-12)
     if n <= 3:
@@ -73,7 +72,8 @@ def fisher_comparison(r: np.ndarray, n: int, *, samples: Literal[1, 2] = 2) -> n
 
 
 def spearman_of_columns(table: Table, names: Sequence[str], targets: Sequence[str] | None = None) -> np.ndarray:
-    """Spearman's correlation of columns over members, ``[c, c]``, or of each of ``names`` with each of ``targets``.
+    """Spearman's correlation between columns over members, ``[c, c]``, or between each of ``names`` and each of
+    ``targets``.
 
     Members with an undefined score in either are left out; NaN for a constant column. Locatello et al. 2020: §6.1
     between metrics, §5.4.2 with unsupervised scores and losses, §7 with downstream tasks.
@@ -83,7 +83,7 @@ def spearman_of_columns(table: Table, names: Sequence[str], targets: Sequence[st
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
-    """Spearman's rank correlation of the pairs that are defined; NaN for fewer than three or a constant."""
+    """Spearman's rank correlation over the pairs that are defined; NaN for fewer than three or a constant."""
     x, y = _both_known(x, y)
     return float(stats.spearmanr(x, y)[0]) if _varies(x, y) else math.nan
 
@@ -91,7 +91,7 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
 def over_seeds(
     table: Table, statistic: Callable[[Table], float], *, replicates: int = 1000, level: float = 0.95
 ) -> Interval:
-    """Return a statistic of a table with its interval over seeds, as :func:`student_interval` makes it of whole seeds.
+    """Return a table's statistic with its interval over seeds, as :func:`student_interval` makes it from whole seeds.
 
     All members that share a seed are drawn together, since they start from the same weights.
     """
@@ -107,12 +107,12 @@ def over_seeds(
 def student_interval(
     count: int, statistic: Callable[[np.ndarray], float], *, replicates: int = 1000, level: float = 0.95
 ) -> Interval:
-    """Return a statistic of ``count`` independent units, given by their numbers, with its interval.
+    """Return a statistic over ``count`` independent units, given by their numbers, with its interval.
 
     The interval is ``value ± t s √(count / (count − 1))``: ``s`` is the standard deviation of the statistic over draws
     of the units with replacement, ``t`` the quantile of Student's distribution with ``count − 1`` degrees of freedom.
-    For a mean, this is Student's interval of the units; percentiles of the draws would cover the mean of three units in
-    73 % of cases where 95 % are asked for.
+    For a mean, this is Student's interval; the draws' percentiles would cover the mean over three units in 73 % of
+    cases where 95 % are asked for.
 
     Contract:
 
@@ -133,7 +133,7 @@ def student_interval(
 
 
 def mean_over_seeds(values: np.ndarray, seeds: np.ndarray, *, level: float = 0.95) -> Interval:
-    """Return the mean of the defined values with Student's interval of the means of seeds; NaN below three seeds."""
+    """Return the mean over defined values with Student's interval over the seeds' means; NaN below three seeds."""
     defined = np.isfinite(values)
     means = np.array([values[defined & (seeds == seed)].mean() for seed in np.unique(seeds[defined])])
     value = float(np.mean(values[defined])) if len(means) else math.nan

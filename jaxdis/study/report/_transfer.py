@@ -1,4 +1,4 @@
-"""Transfer of settings from one data set, metric, seed or run to another."""
+"""How settings transfer from one data set, metric, seed or run to another."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed
 
     In each trial, a random seed, metric and data set choose the setting (model × regularization) with the highest
     score. It is compared, on the same or another data set and by the same or another metric, with a random setting,
-    both of one seed other than the first. Chance is slightly above one half, since ties count.
+    both under one seed other than the first. Chance is slightly above one half, since ties count.
 
     Args:
       table: columns ``seed``, ``data`` and those of settings, as in ``results.csv``.
@@ -49,7 +49,7 @@ def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed
 
 
 def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Rank correlation between data sets of a metric's median over seeds at each setting, ``[data, data]``, and names.
+    """Rank correlation between data sets: a metric's median over seeds at each setting, ``[data, data]``, and names.
 
     Locatello et al. 2020, Figure 9.
     """
@@ -61,7 +61,7 @@ def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]
 
 
 def agreement(table: Table, other: Table, metrics: Sequence[str]) -> dict[str, float]:
-    """Rank correlation of two runs of one study, metric by metric: members are matched by their settings and seed.
+    """Rank correlation between two runs of one study, metric by metric: members are matched by their settings and seed.
 
     The runs may differ in the samples they score or in anything else that is not the member (Locatello et al. 2020,
     §6.2).
@@ -81,7 +81,7 @@ def agreement(table: Table, other: Table, metrics: Sequence[str]) -> dict[str, f
 
 
 def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Scores ``[data, settings, seeds, metrics]``, NaN where there is no member, and the names of the data sets.
+    """Scores ``[data, settings, seeds, metrics]``, NaN where there is no member, and the data sets' names.
 
     Members that share a setting and a seed, but not the combination left out of training, have a place each among the
     seeds, and so have members that are repeated.
@@ -91,7 +91,7 @@ def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[
 
 
 class _Draws(NamedTuple):
-    """Scores ``[data, settings, seeds, metrics]``, names of data sets, and which of the seeds are copies of another."""
+    """Scores ``[data, settings, seeds, metrics]``, data set names, and which seeds are copies of another."""
 
     cube: np.ndarray
     data: tuple[str, ...]
@@ -116,19 +116,19 @@ def _draws(table: Table, metrics: Sequence[str]) -> _Draws:
 
 
 def _numbered(values: Sequence) -> tuple[list, np.ndarray]:
-    """Distinct values in the order of their first occurrence, and the place of each value among them."""
+    """Distinct values in the order they first occur, and each value's place among them."""
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return list(places), np.array([places[value] for value in values])
 
 
 def _seeds_of(table: Table) -> list[tuple]:
-    """What tells members of one setting apart: the seed and the combination left out of training."""
+    """What tells members under one setting apart: the seed and the combination left out of training."""
     held_out = table.get("held_out", np.full(len(table["seed"]), ""))
     return list(zip(map(float, table["seed"]), map(str, held_out), strict=True))
 
 
 def settings_of(table: Table, without: Sequence[str] = ()) -> list[tuple]:
-    """Model and settings of each member: the columns between ``model`` and ``seed``."""
+    """Each member's model and settings: the columns between ``model`` and ``seed``."""
     names = list(table)
     names = names[names.index("model") : names.index("seed")]
     rows = zip(*(table[name] for name in names if name == "model" or name not in without), strict=True)

@@ -15,7 +15,7 @@ from jaxdis.study.certificate import _calibration_work as work
 from jaxdis.study.certificate._calibrate import calibrate
 from jaxdis.study.certificate._calibration import Calibration, Certificate
 from jaxdis.study.certificate._certificate_files import differences_of, short_response_table, write_certificate
-from jaxdis.study.certificate._conclusions import ASPECTS, claims_of, describe_response, responses, table
+from jaxdis.study.certificate._conclusions import ASPECTS, claims_of, responses, table
 from tests.golden_values import numbers
 
 SMALL = {
@@ -114,11 +114,11 @@ def ideal(column, aspect, reverse=False):
 def test_a_column_responds_to_what_moves_it(aspect):
     column = f"edi.{ASPECTS[aspect]}"
     (response,) = responses(ideal(column, aspect))
-    assert describe_response(response) == ASPECTS[aspect]
+    assert response.describe() == ASPECTS[aspect]
     assert response.effect[aspect] == 1
     assert all(row.passed for row in table(ideal(column, aspect)))
     (response,) = responses(ideal(column, aspect, reverse=True))
-    assert describe_response(response) == "-" + ASPECTS[aspect]
+    assert response.describe() == "-" + ASPECTS[aspect]
     assert not any(row.passed for row in table(ideal(column, aspect, reverse=True)))
 
 
@@ -139,7 +139,7 @@ def test_noise_and_constants_and_nan_are_no_response():
     noisy = np.random.default_rng(0).normal(size=(8, 3))
     for scores, said in ((noisy, "none"), (np.ones((8, 3)), "none"), (np.full((8, 3), np.nan), "undefined")):
         certificate = Certificate({"own": scores}, {}, {}, {})
-        assert describe_response(responses(certificate)[0]) == said
+        assert responses(certificate)[0].describe() == said
         assert {row.passed for row in table(certificate)} == {None}
 
 
@@ -273,6 +273,6 @@ def test_newer_metrics_respond_to_what_they_claim(tmp_path):
     names = ("xmig", "dmig", "dlig", "axis_alignment", "z_max", "restrictiveness")
     found = calibrate(Calibration.of(names, seeds=3, **sizes, **sweeps), tmp_path)
     for response in responses(found):
-        claims = set(claims_of(response.column))
-        assert claims <= set(describe_response(response).split(", ")), response
+        claims = set(response.claims)
+        assert claims <= set(response.describe().split(", ")), response
     assert all(np.isfinite(scores).all() for columns in found.sweeps.values() for scores in columns.values())

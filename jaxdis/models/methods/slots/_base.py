@@ -20,7 +20,7 @@ from jaxdis.models.networks._layers import apply
 
 
 class Parts(NamedTuple):
-    """What slots show of images, for one member (with a leading axis ``m`` for a zoo).
+    """What slots show in images, for one member (with a leading axis ``m`` for a zoo).
 
     Attributes:
       reconstruction: ``[n, h, w, c]``, the sum of the slots' pictures, weighted by their masks.
@@ -34,7 +34,7 @@ class Parts(NamedTuple):
 
     @classmethod
     def of(cls, masks: Float[Array, "s n h w"], pictures: Float[Array, "s n h w c"]) -> "Parts":
-        """Parts from arrays whose first axis is of slots."""
+        """Parts from arrays whose first axis is slots."""
         reconstruction = (masks[..., None] * pictures).sum(0)
         return cls(reconstruction, jnp.swapaxes(masks, 0, 1), jnp.swapaxes(pictures, 0, 1))
 
@@ -62,16 +62,16 @@ class SlotMethod(Method):
     - Masks sum to 1 over slots, at every pixel.
 
     Attributes:
-      num_slots: number of slots.
-      num_codes: length of the code of what a slot shows.
+      num_slots: how many slots.
+      num_codes: length of the code for what a slot shows.
       batch_size: images per update.
       micro_batch: images whose gradients are taken at once, which divides the batch: fewer take less memory, and on CPU
-        less time. None: all of them on accelerators, up to 4 on CPU.
+        less time. None: all on accelerators, up to 4 on CPU.
       mixture: whether channels or pixels are mixtures; see
         :func:`~jaxdis.models.methods.slots._mixture.mixture_log_likelihood`.
-      regularized: False leaves KL divergences of codes out of the loss, the ablation "(R)" of Dang-Nhu 2022.
-      precision: of matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
-      optimizer: of all parameters.
+      regularized: False leaves the codes' KL divergences out of the loss, the ablation "(R)" of Dang-Nhu 2022.
+      precision: in matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
+      optimizer: for all parameters.
     """
 
     num_slots: Count = 5
@@ -103,7 +103,7 @@ class SlotMethod(Method):
     @property
     @abc.abstractmethod
     def networks(self) -> dict[str, Any]:
-        """Networks by the names of their parameters, for images of the method's shape."""
+        """Networks by their parameters' names, for images in the method's shape."""
 
     def network(self, name: str, params: dict) -> Callable:
         """A network as a function of its inputs."""
@@ -115,7 +115,7 @@ class SlotMethod(Method):
 
     @abc.abstractmethod
     def noise(self, key, n: int) -> Any:
-        """All random numbers that the loss of ``n`` images reads."""
+        """All random numbers that the loss on ``n`` images reads."""
 
     @abc.abstractmethod
     def loss(self, model: Model, multiplier: Array, noise: Any, hyperparameters: Any, images: Array):
@@ -127,7 +127,7 @@ class SlotMethod(Method):
 
     @abc.abstractmethod
     def draw(self, model: Model, codes: Array) -> tuple[Array, Array]:
-        """Masks ``[s, n, h, w]`` and pictures ``[s, n, h, w, c]`` of codes ``[s, n, d]``."""
+        """Masks ``[s, n, h, w]`` and pictures ``[s, n, h, w, c]`` for codes ``[s, n, d]``."""
 
     def begin(self, key) -> State:
         model = self.begin_model(key)
@@ -170,7 +170,7 @@ class SlotMethod(Method):
         return jax.tree.map(lambda leaf: leaf / jnp.float32(len(parts[1])), total)
 
     def _split(self, array: Array, axis: int) -> Array:
-        """An axis of images as micro-batches, which become the first axis."""
+        """An image axis as micro-batches, which become the first axis."""
         shape = (*array.shape[:axis], -1, self.micro_batch, *array.shape[axis + 1 :])
         return jnp.moveaxis(array.reshape(shape), axis, 0)
 
@@ -194,7 +194,7 @@ class SlotMethod(Method):
         return Slots(jnp.swapaxes(codes, 0, 1), jnp.swapaxes(masks, 0, 1))
 
     def parts(self, params: Model, images: Float[Array, "n h w c"]) -> Parts:
-        """What each slot shows of images."""
+        """What each slot shows in images."""
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
             _, masks, pictures = self.explain(params, images)
         return Parts.of(masks, pictures)
@@ -210,13 +210,13 @@ class SlotMethod(Method):
 
 
 def over_slots(function, *arrays: Array):
-    """A function of ``[s·n, …]`` applied to arrays ``[s, n, …]``."""
+    """A function on ``[s·n, …]`` applied to arrays ``[s, n, …]``."""
     slots, n = arrays[0].shape[:2]
     outputs = function(*(array.reshape(slots * n, *array.shape[2:]) for array in arrays))
     return jax.tree.map(lambda leaf: leaf.reshape(slots, n, *leaf.shape[1:]), outputs)
 
 
 def masked(images: Float[Array, "n h w c"], log_masks: Float[Array, "s n h w"]) -> Float[Array, "s n h w e"]:
-    """Images concatenated with the logarithm of each mask."""
+    """Images concatenated with each mask's logarithm."""
     shape = (*log_masks.shape, images.shape[-1])
     return jnp.concatenate([jnp.broadcast_to(images[None], shape), log_masks[..., None]], axis=-1)

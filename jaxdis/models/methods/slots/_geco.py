@@ -1,4 +1,4 @@
-"""GECO: the weight of a KL divergence as a Lagrange multiplier, moved until the reconstruction meets a goal."""
+"""GECO: a KL divergence's weight as a Lagrange multiplier, moved until the reconstruction meets a goal."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ SPEEDUP = 10.0
 
 
 class Geco(NamedTuple):
-    """Scalars: the ``multiplier`` of the KL divergence, the moving ``average`` of errors, and whether there is one."""
+    """Scalars: the KL divergence's ``multiplier``, the errors' moving ``average``, and whether there is one."""
 
     multiplier: Array
     average: Array
@@ -30,7 +30,7 @@ class Geco(NamedTuple):
         ``multiplier ← clip(multiplier · exp(s c), least, 1e10)`` with ``s = 10 step`` where the goal is met, c > 0, and
         ``s = step`` elsewhere. All arguments may be traced.
 
-        Reference: Rezende & Viola 2018, in the form of the released code of Engelcke et al. 2020.
+        Reference: Rezende & Viola 2018, in the form that Engelcke et al. 2020 released.
         """
         average = jnp.where(self.begun, DECAY * self.average + (1 - DECAY) * error, error)
         slack = goal - average

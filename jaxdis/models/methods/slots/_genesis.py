@@ -1,4 +1,4 @@
-"""GENESIS: slots with a code of their mask and a code of what it shows, each with a learned prior."""
+"""GENESIS: slots with a code for their mask and a code for what it shows, each with a learned prior."""
 
 import dataclasses
 from typing import Any, ClassVar, NamedTuple
@@ -49,7 +49,7 @@ class Losses(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """Posteriors and draws of codes, ``[s, n, d]`` each."""
+    """The codes' posteriors and draws, ``[s, n, d]`` each."""
 
     mean: Array
     deviation: Array
@@ -57,45 +57,45 @@ class Draw(NamedTuple):
 
     @classmethod
     def of(cls, outputs: Array, noise: Array) -> "Draw":
-        """From the outputs of an encoder."""
+        """From an encoder's outputs."""
         mean, raw = jnp.split(outputs, 2, axis=-1)
         deviation = softplus_deviation(raw)
         return cls(mean, deviation, mean + deviation * noise)
 
     def divergence(self, prior: tuple[Array, Array]) -> Array:
-        """``log q − log p`` of the draws, summed over slots and codes, mean over images."""
+        """The draws' ``log q − log p``, summed over slots and codes, mean over images."""
         terms = log_normal(self.codes, self.mean, self.deviation) - log_normal(self.codes, *prior)
         return terms.sum((0, 2)).mean()
 
 
 @dataclasses.dataclass(frozen=True)
 class Genesis(SlotMethod):
-    """GENESIS (Engelcke et al. 2020), with the weight of its KL divergences controlled by GECO.
+    """GENESIS (Engelcke et al. 2020), whose KL divergences are weighed by GECO.
 
-    A convolutional network extracts features ``h`` from the image, and a recurrent one codes of masks: ``q(u_1 | h)``,
-    and ``q(u_k | h, u_{k−1}, …)``. Each is decoded to a map of logits, and the masks ``m_k`` follow by stick breaking,
+    A convolutional network extracts features ``h`` from the image, and a recurrent one codes for masks: ``q(u_1 | h)``,
+    and ``q(u_k | h, u_{k−1}, …)``. Each is decoded to a logit map, and the masks ``m_k`` follow by stick breaking,
     where the last mask is the remainder and its logits are not used. An autoencoder encodes every ``(log m_k, x)`` as
-    ``q(z_k)`` and decodes a draw of it to a picture. With priors ``p(u_1) = N(0, I)``, ``p(u_k | u_{k−1}, …)`` by
-    another recurrent network and ``p(z_k | u_k)`` by a perceptron, and per image,
+    ``q(z_k)`` and decodes a draw to a picture. With priors ``p(u_1) = N(0, I)``, ``p(u_k | u_{k−1}, …)`` by another
+    recurrent network and ``p(z_k | u_k)`` by a perceptron, and per image,
 
     - ``error = −Σ log Σ_k m_k N(x; picture_k, σ²)``;
-    - ``mask_kl = Σ_k log q(u_k) − log p(u_k)`` and ``kl = Σ_k log q(z_k) − log p(z_k)`` of the draws;
+    - ``mask_kl = Σ_k log q(u_k) − log p(u_k)`` and ``kl = Σ_k log q(z_k) − log p(z_k)`` for the draws;
     - ``L = error + β (mask_kl + kl)``, where GECO moves β. Without regularization, ``L = error``.
 
-    The code of a slot is the means of ``u_k`` and then of ``z_k``; each mean of ``u_k`` follows from those before it.
+    A slot's code is the means of ``u_k`` and then of ``z_k``; each mean of ``u_k`` follows from those before it.
 
     Attributes:
       num_mask_codes: length of ``u_k``.
-      mask_encoder, mask_strides: channels and strides of the gated convolutions of the image. The defaults are for
-        64 × 64 pixels; for 128 × 128, the released code has strides (2, 2, 2, 1, 1).
-      mask_decoder: channels of the coarsest map and of every map after it, whose strides are ``mask_strides`` reversed.
+      mask_encoder, mask_strides: channels and strides of the gated convolutions over the image. The defaults are for 64
+        × 64 pixels; for 128 × 128, the released code has strides (2, 2, 2, 1, 1).
+      mask_decoder: channels in the coarsest map and in every map after it, whose strides are ``mask_strides`` reversed.
       features: length of h.
-      micro_batch: images that the autoencoder takes at once; the networks of masks take the batch, which is normalized
-        as a whole.
-      units, prior_units: of the recurrent networks of posteriors and of priors; the latter also of the perceptron.
+      micro_batch: images that the autoencoder takes at once; the mask networks take the batch, which is normalized as a
+        whole.
+      units, prior_units: of the recurrent networks for posteriors and for priors; the latter also in the perceptron.
       encoder, encoder_hidden, decoder: as in :class:`~jaxdis.models.Monet`.
 
-    Reference: Engelcke et al. 2020, appendix, in the form of their released code, with Adam at 1e-4.
+    Reference: Engelcke et al. 2020, appendix, in the form that they released, with Adam at 1e-4.
     """
 
     num_mask_codes: Units = 64
@@ -197,7 +197,7 @@ class Genesis(SlotMethod):
         return jax.grad(loss, has_aux=True)(params, noise, images)
 
     def _pictured(self, params: dict, images, log_masks, noise, deviation) -> tuple[Draw, Array]:
-        """Codes of pictures, and the error ``[n]`` of each image, by micro-batches."""
+        """Codes for pictures, and each image's error ``[n]``, by micro-batches."""
         deviations = jnp.repeat(deviation, self.num_slots)
 
         def of_part(images, log_masks, noise):
@@ -226,7 +226,7 @@ class Genesis(SlotMethod):
         return jnp.exp(log_masks), self._pictures(model.params, codes)
 
     def _mask_codes(self, model: Model, images, noise, *, training: bool) -> tuple[Draw, dict]:
-        """Codes of masks, and the running moments of their encoder."""
+        """Codes for masks, and their encoder's running moments."""
         n, name = len(images), "mask_encoder"
         features, statistics = self._normalized(model, name, images, training=training)
         first = Draw.of(self.network("first", model.params)(features), noise[0])
@@ -243,7 +243,7 @@ class Genesis(SlotMethod):
         return draws, statistics
 
     def _log_masks(self, model: Model, codes: Float[Array, "s n d"], *, training: bool):
-        """Logarithms of masks ``[s, n, h, w]``, and the running moments of their decoder."""
+        """Log masks ``[s, n, h, w]``, and their decoder's running moments."""
         flat = codes.reshape(-1, codes.shape[2])
         logits, statistics = self._normalized(model, "mask_decoder", flat, training=training)
         return stick_breaking(logits.reshape(*codes.shape[:2], *logits.shape[1:])[:-1]), statistics

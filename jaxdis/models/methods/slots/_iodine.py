@@ -20,7 +20,7 @@ SETTINGS = {"deviation": "standard deviation of a pixel under a slot"}
 
 
 class Settings(NamedTuple):
-    """See :data:`SETTINGS`; Dang-Nhu 2022, appendix C.2, has 0.14 in place of 0.1 for Multi-dSprites."""
+    """See :data:`SETTINGS`; Dang-Nhu 2022, appendix C.2, has 0.14 instead of 0.1 for Multi-dSprites."""
 
     deviation: float = 0.14
     learning_rate: float = 3e-4
@@ -35,23 +35,23 @@ class Losses(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """``mean`` and ``log_variance`` of codes, ``[s, n, d]``."""
+    """``mean`` and ``log_variance`` for codes, ``[s, n, d]``."""
 
     mean: Array
     log_variance: Array
 
 
 class Scene(NamedTuple):
-    """What codes of slots describe, and how well it fits the images.
+    """What slots' codes describe, and how well it fits the images.
 
     Attributes:
-      pictures: ``[s, n, h, w, c]``, of each slot.
-      masks: ``[s, n, h, w]``, the share of each pixel that belongs to each slot.
-      logits: ``[s, n, h, w]``, of the masks.
-      likelihoods: ``[s, n, h, w, c]``, logarithm of the likelihood of each value of the image under each slot alone.
-      mixed: ``[n, h, w, c]`` or ``[n, h, w, 1]``, logarithm of the likelihood under the mixture of all slots.
-      error: ``[n]``, negative logarithm of the likelihood of each image.
-      kl: ``[n]``, divergence of the posteriors of all slots from the prior.
+      pictures: ``[s, n, h, w, c]``, from each slot.
+      masks: ``[s, n, h, w]``, what share of each pixel belongs to each slot.
+      logits: ``[s, n, h, w]``, for the masks.
+      likelihoods: ``[s, n, h, w, c]``, log-likelihood of each value in the image under each slot alone.
+      mixed: ``[n, h, w, c]`` or ``[n, h, w, 1]``, log-likelihood under the mixture of all slots.
+      error: ``[n]``, each image's negative log-likelihood.
+      kl: ``[n]``, how far all slots' posteriors diverge from the prior.
     """
 
     pictures: Array
@@ -68,38 +68,38 @@ class Iodine(SlotMethod):
     """IODINE (Greff et al. 2019): inference that starts from one posterior for all slots and refines it.
 
     Codes ``z_k ~ N(μ_k, diag exp(v_k))`` are decoded to pictures and to logits, whose softmax over slots is the masks.
-    With ``E_i = log p(x | z) − Σ_k KL(q_k ‖ N(0, I))`` of an image, for ``i = 0…T``,
+    With ``E_i = log p(x | z) − Σ_k KL(q_k ‖ N(0, I))`` for an image and ``i = 0…T``,
 
     - ``λ_0 = (μ, v)`` is learned and the same for all slots; ``λ_{i+1} = λ_i + Δ(a_i, memory)``, where Δ is a recurrent
       network that sees each slot alone, with inputs ``a_i`` that include ``∂E_i / ∂λ``;
-    - the inputs and ``λ_i`` are taken as constants: gradients of the loss reach Δ through its output and its memory;
-    - ``L = −mean over images of Σ_i w_i E_i``.
+    - the inputs and ``λ_i`` are taken as constants: the loss's gradients reach Δ through its output and its memory;
+    - ``L = −Σ_i w_i E_i``, mean over images.
 
-    The inputs ``a_i`` of a slot are of two kinds. Maps have values for every pixel: the image; the slot's picture, mask
-    and logit; the likelihood of the pixel under the slot as a share of its likelihoods under all slots; ``∂E/∂picture``
-    and ``∂E/∂mask``; the likelihood of the pixel under the mixture of all slots, and without this slot; the pixel's
-    coordinates. Vectors have a value for every code: μ, v, ``∂E/∂μ`` and ``∂E/∂v``. The four gradients and the two
-    likelihoods of mixtures are standardized, for every slot of every image on its own. The variances of ``∂E/∂μ`` and
-    ``∂E/∂v`` are sums of squares divided by d − 1, as in the released code; the others are means of squares.
+    A slot's inputs ``a_i`` come in two kinds. Maps have values for every pixel: the image; the slot's picture, mask and
+    logit; the pixel's likelihood under the slot as a share of that under all slots; ``∂E/∂picture`` and ``∂E/∂mask``;
+    the pixel's likelihood under the mixture of all slots, and without this slot; the pixel's coordinates. Vectors have
+    a value for every code: μ, v, ``∂E/∂μ`` and ``∂E/∂v``. The four gradients and the two mixture likelihoods are
+    standardized, for every slot and image on its own. The variances of ``∂E/∂μ`` and ``∂E/∂v`` are sums of squares
+    divided by d − 1, as in the released code; the others are mean squares.
 
-    - Slots differ by their noise alone. In representations the noise is the same for all images: normal numbers of a
-      fixed key. The code of a slot is its last mean, and masks and pictures are those of the means.
-    - Permuting the noise of the slots permutes the slots.
-    - Refinement depends on the standard deviation of pixels, which is stored with the parameters from the first update
+    - Slots differ by their noise alone. In representations the noise is the same for all images: normal numbers by a
+      fixed key. A slot's code is its last mean, and masks and pictures come from the means.
+    - Permuting the slots' noise permutes the slots.
+    - Refinement depends on the pixels' standard deviation, which is stored with the parameters from the first update
       on.
 
     Attributes:
       refinements: T.
-      decoder, kernel: channels of the decoder's hidden convolutions and size of all kernels, 5 as in Greff et al. 2019
+      decoder, kernel: channels in the decoder's hidden convolutions and size of all kernels, 5 as in Greff et al. 2019
         or 3 as in the released code that Dang-Nhu 2022 used.
-      refiner, units: channels of the convolutions of Δ, and width of its dense layer and of its memory.
+      refiner, units: channels in Δ's convolutions, and width of its dense layer and of its memory.
       reads_cell: read updates from the memory's cell state rather than from its output. The released code does so: it
         takes what the recurrent layer returns, output and cell, for cell and output.
       ramp: weights ``w_i``: ``"released"``: ``(i + 1) / (T + 1)``; ``"printed"``: ``i / T``, with which
         λ_0 stays as it begins.
-      clip: largest norm of the gradient of all parameters, which is scaled down to it (5 in Greff et al. 2019); None as
-        in the released code.
-      optimizer: Adam at 3e-4. Greff et al. 2019 have a batch of 128, the released code 32.
+      clip: largest norm of the gradient over all parameters, which is scaled down to it (5 in Greff et al. 2019); None
+        as in the released code.
+      optimizer: Adam at 3e-4. Greff et al. 2019 have batch size 128, the released code 32.
 
     Reference: Greff et al. 2019, appendices A and B; Dang-Nhu 2022, appendix C.2, and the code that it names.
     """
@@ -175,7 +175,7 @@ class Iodine(SlotMethod):
         """Errors and KL divergences ``[T + 1, n]``, before and after each refinement, and the last posterior.
 
         Args:
-          noise: ``[T + 1, s, n, d]``, or with 1 in place of n.
+          noise: ``[T + 1, s, n, d]``, or with 1 instead of n.
         """
         shape = (self.num_slots, len(images), self.num_codes)
         start = Posterior(*(jnp.broadcast_to(model.params["start"][name], shape) for name in Posterior._fields))
@@ -197,7 +197,7 @@ class Iodine(SlotMethod):
     def _scene(self, decoder: dict, posterior: Posterior, noise, deviation, images, nudges=(0.0, 0.0)) -> Scene:
         """The scene that codes drawn from the posterior describe.
 
-        ``nudges`` are added to pictures and masks; gradients with respect to nudges of 0 are gradients with respect to
+        ``nudges`` are added to pictures and masks; gradients with respect to zero nudges are gradients with respect to
         pictures and masks.
         """
         codes = posterior.mean + jnp.exp(0.5 * posterior.log_variance) * noise
@@ -209,7 +209,7 @@ class Iodine(SlotMethod):
         return Scene(pictures, masks, logits, likelihoods, mixed, -mixed.sum((1, 2, 3)), 0.5 * terms.sum((0, 2)))
 
     def _inputs(self, model: Model, posterior: Posterior, noise, deviation, images) -> tuple[Array, Array]:
-        """The inputs of the refinement network: maps ``[s, n, h, w, e]`` and vectors ``[s, n, 4 d]``."""
+        """The refinement network's inputs: maps ``[s, n, h, w, e]`` and vectors ``[s, n, 4 d]``."""
         decoder, posterior, deviation = jax.lax.stop_gradient((model.params["decoder"], posterior, deviation))
 
         def evidence(posterior, nudges):
@@ -240,15 +240,15 @@ class Iodine(SlotMethod):
         return Posterior(*jnp.split(change, 2, axis=-1)), memory
 
     def _decoded(self, decoder: dict, codes) -> tuple[Array, Array]:
-        """Pictures ``[s, n, h, w, c]`` and logits of masks ``[s, n, h, w]``."""
+        """Pictures ``[s, n, h, w, c]`` and mask logits ``[s, n, h, w]``."""
         outputs = over_slots(self.network("decoder", {"decoder": decoder}), codes)
         return jax.nn.sigmoid(outputs[..., :-1]), outputs[..., -1]
 
 
 def _standardized(values: Array, fewer: int = 0) -> Array:
-    """Values of mean 0 and variance 1 for every slot and every image (the first two axes).
+    """Values with mean 0 and variance 1 for every slot and every image (the first two axes).
 
-    The variance of ``c`` entries is their sum of squares divided by ``c − fewer``.
+    For ``c`` entries, the variance is their summed squares divided by ``c − fewer``.
     """
     axes = tuple(range(2, values.ndim))
     centered = values - values.mean(axes, keepdims=True)

@@ -1,4 +1,4 @@
-"""The likelihood of an image as a mixture of slots, and masks by stick breaking. Slots are the first axis."""
+"""An image's likelihood as a mixture of slots, and masks by stick breaking. Slots are the first axis."""
 
 import math
 from typing import Literal
@@ -18,19 +18,19 @@ def log_normal(values: Array, mean: Array, deviation: Array) -> Array:
 def mixture_log_likelihood(
     log_likelihoods: Float[Array, "s n h w c"], log_masks: Float[Array, "s n h w"], mixture: str
 ):
-    """``log Σ_k m_k N_k`` of every term of the sum over an image.
+    """``log Σ_k m_k N_k`` for every term in the sum over an image.
 
     Args:
-      log_likelihoods: of each channel under each slot.
-      log_masks: logarithms of the masks.
-      mixture: ``"channel"``: every channel of a pixel has a mixture of its own, as in the released code of the three
-        models that the library has, ``[n, h, w, c]``; ``"pixel"``: all channels of a pixel are of one slot, as in
-        Burgess et al. 2019 and Greff et al. 2019, ``[n, h, w, 1]``.
+      log_likelihoods: for each channel under each slot.
+      log_masks: the masks' logarithms.
+      mixture: ``"channel"``: every channel in a pixel has its own mixture, as in the released code for the library's
+        three models, ``[n, h, w, c]``; ``"pixel"``: all channels in a pixel come from one slot, as in Burgess et al.
+        2019 and Greff et al. 2019, ``[n, h, w, 1]``.
 
     Contract:
 
-    - With ``"channel"``, slots may divide the channels of one pixel among themselves. The likelihood can then be high
-      while the mean of the mixture, which is the reconstruction, is far from the image.
+    - With ``"channel"``, slots may divide one pixel's channels among themselves. The likelihood can then be high while
+      the mixture's mean, which is the reconstruction, is far from the image.
     """
     if mixture == "pixel":
         log_likelihoods = log_likelihoods.sum(-1, keepdims=True)
@@ -44,13 +44,13 @@ def mixture_error(
     deviations: Float[Array, " s"],
     mixture: str,
 ) -> Float[Array, " n"]:
-    """``−Σ log Σ_k m_k N(x; picture_k, deviation_k²)`` of each image, nats."""
+    """``−Σ log Σ_k m_k N(x; picture_k, deviation_k²)`` for each image, nats."""
     likelihoods = log_normal(images[None], pictures, deviations.reshape(-1, 1, 1, 1, 1))
     return -mixture_log_likelihood(likelihoods, log_masks, mixture).sum((1, 2, 3))
 
 
 def stick_breaking(logits: Float[Array, "r n h w"]) -> Float[Array, "s n h w"]:
-    """Logarithms of ``r + 1`` masks: each logit is of the share that its slot takes of what is left.
+    """Logarithms of ``r + 1`` masks: each logit says what share its slot takes of what is left.
 
     ``log m_k = log σ(a_k) + Σ_{j<k} log σ(−a_j)``, and the last mask is the rest.
     """
@@ -61,16 +61,16 @@ def stick_breaking(logits: Float[Array, "r n h w"]) -> Float[Array, "s n h w"]:
 
 
 def mask_divergence(log_masks: Float[Array, "s n h w"], log_priors: Float[Array, "s n h w"]) -> Float[Array, " n"]:
-    """``Σ_pixels KL(m ‖ p)`` of each image, with shares below 1e-5 raised to it, nats.
+    """``Σ_pixels KL(m ‖ p)`` for each image, with shares below 1e-5 raised to it, nats.
 
-    Source: the released code of Engelcke et al. 2020.
+    Source: Engelcke et al.'s released code (2020).
     """
     masks, priors = (_floored(log_shares) for log_shares in (log_masks, log_priors))
     return (masks * (jnp.log(masks) - jnp.log(priors))).sum((0, 2, 3))
 
 
 def softplus_deviation(values: Array) -> Array:
-    """``softplus(v + ½) + 1e-8``: standard deviations of posteriors; the released code of Engelcke et al. 2020."""
+    """``softplus(v + ½) + 1e-8``: posteriors' standard deviations; Engelcke et al.'s released code (2020)."""
     return jax.nn.softplus(values + 0.5) + 1e-8
 
 

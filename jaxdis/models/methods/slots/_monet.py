@@ -51,33 +51,33 @@ class Losses(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Monet(SlotMethod):
-    """MONet (Burgess et al. 2019), with the weight of its KL divergence controlled by GECO as in Dang-Nhu 2022.
+    """MONet (Burgess et al. 2019), whose KL divergence is weighed by GECO as in Dang-Nhu 2022.
 
     With the scope ``s_1 = 1``, an attention network ``a`` cuts masks ``m_k = s_k σ(a(x, log s_k))`` off the scope,
     which leaves ``s_{k+1} = s_k σ(−a)``; the last mask is the remainder. A variational autoencoder encodes every ``(log
-    m_k, x)`` as ``q_k = N(z; …)``, and decodes a draw of it to a picture and to the logit of a mask; the softmax of
-    these logits over slots is ``p``. Then, per image,
+    m_k, x)`` as ``q_k = N(z; …)``, and decodes a draw to a picture and a mask logit; their softmax over slots is ``p``.
+    Then, per image,
 
-    - ``error = −Σ log Σ_k m_k N(x; picture_k, σ_k²)``, with a deviation of its own for the first slot;
+    - ``error = −Σ log Σ_k m_k N(x; picture_k, σ_k²)``, with its own deviation for the first slot;
     - ``kl = Σ_k KL(q_k ‖ N(0, I))``, ``mask_kl = Σ_pixels KL(m ‖ p)``;
     - ``L = error + β kl + γ mask_kl``, where GECO moves β. Without regularization, ``L = error + γ mask_kl``.
 
-    The code of a slot is the mean of ``q_k``. :meth:`decode` has codes alone, and thus masks ``p``.
+    A slot's code is the mean of ``q_k``. :meth:`decode` has codes alone, and thus masks ``p``.
 
     Attributes:
-      decoder_masks: take the masks of the error and of the representation from the decoder, ``p`` in place of ``m``:
-        "MONet (Dec.)" of Dang-Nhu 2022. The default is their "MONet (Att.)", and MONet as published.
-      attention, attention_hidden: channels of the blocks of the attention network, and width of its dense layers; see
-        :class:`~jaxdis.models.networks._unet.Unet`. The default is for images of 64 × 64 pixels.
-      encoder, encoder_hidden: channels of the encoder's convolutions, and width of its dense layer.
-      decoder: channels of the broadcast decoder's hidden convolutions.
-      kl: ``"sampled"``: from the one draw of the code, as in the released code; ``"exact"``: its expectation.
-      optimizer: the default is RMSProp, as Burgess et al. 2019 state (with a batch of 64); the released code of
-        Engelcke et al. 2020, with which Dang-Nhu 2022 trained, has ``Adam()``. The batch of 32 follows from their
-        number of updates.
+      decoder_masks: take the masks for the error and the representation from the decoder, ``p`` instead of ``m``:
+        "MONet (Dec.)" in Dang-Nhu 2022. The default is their "MONet (Att.)", and MONet as published.
+      attention, attention_hidden: channels in the attention network's blocks, and width of its dense layers; see
+        :class:`~jaxdis.models.networks._unet.Unet`. The default is for 64 × 64 images.
+      encoder, encoder_hidden: channels in the encoder's convolutions, and width of its dense layer.
+      decoder: channels in the broadcast decoder's hidden convolutions.
+      kl: ``"sampled"``: from the code's one draw, as in the released code; ``"exact"``: its expectation.
+      optimizer: the default is RMSProp, as Burgess et al. 2019 state (with batch size 64); Engelcke et al.'s released
+        code (2020), with which Dang-Nhu 2022 trained, has ``Adam()``. The batch size 32 follows from how many updates
+        they made.
 
     Reference: Burgess et al. 2019; Dang-Nhu 2022, appendix C.2, in whose own loss γ is not weighed by GECO; networks as
-    in the released code of Engelcke et al. 2020.
+    in Engelcke et al.'s released code (2020).
     """
 
     decoder_masks: bool = False
@@ -151,7 +151,7 @@ class Monet(SlotMethod):
         return jnp.exp(log_priors), pictures
 
     def attend(self, model: Model, images: Float[Array, "n h w c"]) -> Float[Array, "s n h w"]:
-        """Logarithms of the masks that the attention network cuts."""
+        """Log masks that the attention network cuts."""
         attention = self.network("attention", model.params)
 
         def cut(log_scope, _):
@@ -162,18 +162,18 @@ class Monet(SlotMethod):
         return jnp.concatenate([log_masks, rest[None]])
 
     def _posterior(self, model: Model, images, log_masks) -> tuple[Array, Array]:
-        """Means and standard deviations of codes, ``[s, n, d]``."""
+        """The codes' means and standard deviations, ``[s, n, d]``."""
         outputs = over_slots(self.network("encoder", model.params), masked(images, log_masks))
         mean, raw = jnp.split(outputs, 2, axis=-1)
         return mean, softplus_deviation(raw)
 
     def _decoded(self, model: Model, codes) -> tuple[Array, Array]:
-        """Pictures ``[s, n, h, w, c]``, and logarithms of the decoder's masks ``[s, n, h, w]``."""
+        """Pictures ``[s, n, h, w, c]``, and the decoder's log masks ``[s, n, h, w]``."""
         outputs = over_slots(self.network("decoder", model.params), codes)
         return jax.nn.sigmoid(outputs[..., :-1]), jax.nn.log_softmax(outputs[..., -1], axis=0)
 
     def _divergence(self, mean, deviation, codes) -> Array:
-        """KL divergence of all slots of an image, mean over images."""
+        """KL divergence over all slots in an image, mean over images."""
         if self.kl == "exact":
             terms = 0.5 * (jnp.square(mean) + jnp.square(deviation) - 1) - jnp.log(deviation)
         else:
