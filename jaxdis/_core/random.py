@@ -4,6 +4,7 @@ The values are those of :mod:`jax.random`. There, a generator computes every num
 dimensions, with divisions that take seconds to compile for each shape; along a line, a place is a number.
 """
 
+import functools
 import math
 
 import jax
@@ -33,3 +34,10 @@ def randint(key, shape: Shape, minval, maxval) -> Array:
     """Integers from ``minval`` to below ``maxval``, scalars or arrays in this shape, int32."""
     low, high = (jnp.broadcast_to(v, shape).reshape(-1) if jnp.ndim(v) else v for v in (minval, maxval))
     return jax.random.randint(key, (math.prod(shape),), low, high).reshape(shape)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def split_rows(key, seed: int, n: int, cut: int) -> tuple[Array, Array]:
+    """``n`` row numbers in random order, the first ``cut`` and the others; operation by operation, eight programs."""
+    rows = jax.random.permutation(jax.random.fold_in(key, seed), n)
+    return rows[:cut], rows[cut:]

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy, as_one_array
 from jaxdis._core.options import checked_key, shown
 from jaxdis.evaluation._member import MemberCodes, Shared
@@ -61,9 +62,7 @@ def bind(
     test_codes, test_factors = _check_others("test", test, codes, factors)
     train_rows = test_rows = None
     if split and test is None:
-        rows = jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n)
-        cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
-        train_rows, test_rows = rows[:cut], rows[cut:]
+        train_rows, test_rows = random.split_rows(key, SPLIT_SEED, n, max(1, min(n - 1, round(n * TRAIN_SHARE))))
     validation_codes, validation_factors = _check_others("validation", validation, codes, factors)
     if variances is not None:
         variances = check_variances(check_codes(variances, "variances"), codes.shape)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from jaxdis._core import executor
+from jaxdis._core import executor, random
 from jaxdis._core.arrays import as_numpy, check_one_array, safe_divide
 from jaxdis._core.lookup import look_up
 from jaxdis._core.options import (
@@ -380,7 +380,7 @@ def _rows(groups, n: int, key) -> np.ndarray:
         raise ValueError(f"groups: must have groups of equal length, got {counts.tolist()}")
     if counts[0] < 5:
         raise ValueError(f"groups: must have at least 5 samples in a group, got {counts[0]}")
-    shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n))
+    shuffled = np.asarray(random.split_rows(key, SPLIT_SEED, n, n)[0])
     return shuffled[np.argsort(numbers[shuffled], kind="stable")].reshape(len(counts), -1).astype(np.int32)
 
 
