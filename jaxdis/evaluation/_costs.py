@@ -18,6 +18,8 @@ from jaxdis.relations._blocks import width_of
 CONTINUOUS = 20
 # Bins that count where there are as many as classes.
 BINS = 32
+# From so many codes on, seconds are those measured with thousands where other forms are used than with hundreds.
+MANY_CODES = 600
 
 
 class Size(NamedTuple):
@@ -129,9 +131,10 @@ def bytes_of(spec: Spec, size: Size) -> float:
     return (terms or terms_of(spec)).bytes(size, bins)
 
 
-def seconds_of(spec: Spec) -> Seconds | None:
+def seconds_of(spec: Spec, codes: int = 0) -> Seconds | None:
     """None for a function that was not measured."""
-    found = _measured().get(spec.name)
+    of_many = _measured().get(f"{spec.name}, many codes") if codes >= MANY_CODES else None
+    found = of_many or _measured().get(spec.name)
     return Seconds(*found) if found else None
 
 
