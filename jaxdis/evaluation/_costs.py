@@ -155,11 +155,11 @@ TERMS: dict[str, Terms] = {
     "svm_accuracy": Terms(nd=1.0, block=8.0),
     "lasso_importance": Terms(nd=1.0, dd=2.2, ddk=2.0),
     "logistic_accuracy": Terms(nd=2.1),
-    "logistic_importance": Terms(nd=1.5, dd=4.0, dv=120.0),
+    "logistic_importance": Terms(nd=2.5, dv=80.0, nv=4.0),
     "threshold_accuracy": Terms(block=6.9, tables=1.3, least=1.03),
     "boosted_trees": Terms(nd=6.0, ndv=0.244, dv=759.0),
     "random_forest": Terms(nd=6.2),
-    "explicitness": Terms(nd=2.2, dd=4.0, dv=120.0),
+    "explicitness": Terms(nd=3.2, dv=78.0, nv=4.0),
     "downstream_trees": Terms(nd=7.0, ndv=0.25, dv=1100.0),
     "snc": Terms(nd=1.7, blockk=1.72),
     "nk": Terms(nd=1.8, blockk=1.45),
@@ -188,7 +188,7 @@ TERMS: dict[str, Terms] = {
 _OF_FEW_SAMPLES = {
     "total_correlation": Terms(nd=1.0, nn=1.0),
     "linear_prediction": Terms(nd=2.0, nn=1.0),
-    "logistic_importance": Terms(nd=1.5, nn=4.0, nv=120.0),
-    "explicitness": Terms(nd=2.2, nn=4.0, nv=120.0),
+    "logistic_importance": Terms(nd=1.5, nn=4.0, nv=75.0),
+    "explicitness": Terms(nd=2.2, nn=4.0, nv=70.0),
     "infoe": Terms(nd=2.0, nn=4.0, nv=120.0),
 }
