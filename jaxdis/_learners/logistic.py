@@ -58,9 +58,10 @@ def fit_logistic(
     an earlier step. Each factor has its own step sizes and stops by itself, after ``steps`` at the latest. If there are
     many samples, a fifth gives the point from which descent on all starts.
 
-    With more than 64 codes, limited-memory quasi-Newton steps come first, and mostly suffice; what they have learned
-    about the Hessian is the preconditioner. With more codes than samples, descent is among their ``n`` coordinates in
-    the samples' span, where the optimum is.
+    With more than 64 codes, quasi-Newton steps of limited memory come first, and mostly suffice; what they have learned
+    of the Hessian is the preconditioner. They start from the Hessian along the 128 principal directions of the codes,
+    where classes are coupled along the first few, and from a mean curvature of each class in all others. With more
+    codes than samples, descent is among their ``n`` coordinates in the span of the samples, where the optimum is.
 
     Contract:
 
@@ -77,8 +78,7 @@ def fit_logistic(
       ``STILL_PER_SAMPLE`` nats per sample. Probabilities there are stable, coefficients are not.
     - Deterministic.
 
-    Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted); Böhning 1992 (the
-    bound on the Hessian from which steps of limited memory start).
+    Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted).
     """
     if codes.shape[1] > codes.shape[0]:
         # An orthonormal basis of the span changes neither products nor lengths. Coordinates come from a decomposition

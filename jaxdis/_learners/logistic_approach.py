@@ -19,6 +19,8 @@ SHORT, LONG = 0.9, 0.5
 # A trial is at most so many times as long as the one before it.
 FARTHER = 4.0
 TRIALS = 10
+# What stands for the Hessian is renewed when an objective has fallen below this share of where it was then.
+LOWER = 0.8
 
 
 def approach(
@@ -33,32 +35,33 @@ def approach(
     """
 
     def iteration(state):
-        number, point, logits, bounded, memory, decrease, expected, *_ = state
+        number, point, logits, memory, decrease, expected, level, *_ = state
         moved, logits = _moved(problem, point, logits, decrease, expected)
-        gradient = problem.gradient(moved)
-        new_bounded = memory.bound(problem, gradient)
+        gradient, value = problem.gradient(moved), problem.value(moved)
+        lower = (value < LOWER * level).any()
+        level = jnp.where(lower, value, level)
+        memory = memory.renewed(problem, moved.probability, lower)
         step, change = moved.parameters - point.parameters, gradient - problem.gradient(point)
-        memory = memory.with_step(problem, step, change, new_bounded - bounded)
-        decrease = memory.solve(problem, gradient, new_bounded)
+        memory = memory.with_step(problem, step, change)
+        decrease = memory.solve(problem, gradient)
         expected = problem.dot(gradient, decrease)
-        enough = still * problem.value(moved) + nats
+        enough = still * value + nats
         # Without a penalty, nothing is known.
         of_penalized = safe_divide(gradient, jnp.sqrt(problem.penalty))
         known = (problem.penalty[:, 0] > 0).astype(jnp.float32) @ problem.groups.member > 0
         free = problem.dot(gradient, jnp.where(problem.penalty > 0, 0.0, gradient))
         near = (0.5 * problem.dot(of_penalized, of_penalized) <= enough) & (free <= (LEVEL * problem.weight()) ** 2)
         far = ~(known & near)
-        falling = far & (problem.dot(step, step) > 0) & (expected > SEEMING * enough)
+        falling = far & ((number == 0) | (problem.dot(step, step) > 0)) & (expected > SEEMING * enough)
         decrease, expected = problem.spread(falling) * decrease, jnp.where(falling, expected, 0.0)
-        return number + 1, moved, logits, new_bounded, memory, decrease, expected, falling, far
+        return number + 1, moved, logits, memory, decrease, expected, level, falling, far
 
-    gradient = problem.gradient(point)
-    bounded = memory.bound(problem, gradient)
-    expected = problem.dot(gradient, bounded)
-    logits, far = problem.logits(point.parameters), jnp.ones(len(expected), bool)
-    begin = jnp.int32(0), point, logits, bounded, memory, bounded, expected, expected > 0, far
+    # The first iteration goes nowhere: what finds a direction is compiled once.
+    logits, none = problem.logits(point.parameters), jnp.zeros(len(problem.groups.sizes))
+    begin = jnp.int32(0), point, logits, memory, jnp.zeros_like(point.parameters), none, none + jnp.inf
+    begin = *begin, jnp.ones(len(none), bool), jnp.ones(len(none), bool)
     end = repeat("approach", lambda state: (state[0] < ITERATIONS) & state[-2].any(), iteration, begin)
-    return end[1], end[4], end[-1]
+    return end[1], end[3], end[-1]
 
 
 def _moved(problem: Problem, point: Point, logits, decrease, expected) -> tuple[Point, Float[Array, "b s r"]]:

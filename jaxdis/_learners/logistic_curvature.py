@@ -9,8 +9,9 @@ from jaxtyping import Array, Float
 
 from jaxdis._learners.logistic_memory import Memory
 from jaxdis._learners.logistic_problem import Problem
+from jaxdis._learners.logistic_subspace import factorized
 
-# With more inputs, steps of limited memory from Böhning's bound replace the Hessian.
+# With more inputs, steps of limited memory from the Hessian along their main directions replace it.
 WIDE = 65
 
 
@@ -30,7 +31,7 @@ def is_wide(problem: Problem) -> bool:
 def curvature_of(problem: Problem, probability: Float[Array, "b s r"]) -> Curvature:
     """The preconditioner at class probabilities; with many inputs, an empty memory."""
     if is_wide(problem):
-        return Curvature(None, None, Memory.empty(_inverse_bound(problem), problem))
+        return Curvature(None, None, Memory.empty(problem))
     e, (s, k) = problem.inputs.shape[1], problem.groups.member.shape
     contrasts = problem.contrast[:, None] * problem.groups.member
     powers = jnp.concatenate([contrasts, contrasts**2], axis=1).T
@@ -49,37 +50,18 @@ def curvature_of(problem: Problem, probability: Float[Array, "b s r"]) -> Curvat
     arrays = problem.inputs, probability, problem.class_weights, problem.factor_weights
     total = problem.over_blocks(add, jnp.zeros((s + k, len(rows))), arrays)
     penalty = jnp.concatenate([problem.penalty, (contrasts**2).T @ problem.penalty])
-    factors = jax.vmap(_factorized)(total[:, place], penalty)
+    factors = jax.vmap(factorized)(total[:, place], penalty)
     return Curvature(factors[:s], factors[s:], None)
 
 
 def solve(problem: Problem, curvature: Curvature, right: Float[Array, "s e"]) -> Float[Array, "s e"]:
     """An approximate inverse of the Hessian times ``right``, which sums to 0 over each factor's classes."""
     if curvature.memory is not None:
-        return curvature.memory.solve(problem, right, curvature.memory.bound(problem, right))
+        return curvature.memory.solve(problem, right)
     contrasts = problem.contrast[:, None] * problem.groups.member
     by_class = jax.vmap(_solved)(curvature.classes, right)
     by_contrast = contrasts @ jax.vmap(_solved)(curvature.contrasts, contrasts.T @ right)
     return problem.centered(by_class) + by_contrast
-
-
-def _inverse_bound(problem: Problem) -> Float[Array, "e e"]:
-    """The inverse of Böhning's bound on the Hessian, for the mean weights and the smallest penalty among all
-    factors."""
-    share = 0.5 * problem.count.astype(jnp.float32) / len(problem.inputs)
-    weights = share * problem.factor_weights.mean(axis=1)
-    products = jnp.einsum("bdn,bn,ben->de", problem.inputs, weights, problem.inputs)
-    lower = _factorized(products, problem.penalty.min(axis=0))
-    inverse = jax.scipy.linalg.solve_triangular(lower, jnp.eye(len(lower)), lower=True)
-    return inverse.T @ inverse
-
-
-def _factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:
-    """The Cholesky factor of a Gram matrix and a penalty, made invertible; of its diagonal where rounding hides it."""
-    diagonal = jnp.diag(gram)
-    ridge = 1e-4 * diagonal + 1e-7 * diagonal.mean() + 1e-12
-    factor = jnp.linalg.cholesky(gram + jnp.diag(penalty + ridge))
-    return jnp.where(jnp.isfinite(factor).all(), factor, jnp.diag(jnp.sqrt(diagonal + penalty + ridge)))
 
 
 def _solved(factor: Float[Array, "e e"], right: Float[Array, "e ..."]) -> Float[Array, "e ..."]:

@@ -132,7 +132,7 @@ def _say_seconds(plan: Plan, run: Run) -> None:
     spent = {}
     for spec in sources_of(metric for _, metric in plan):
         name = next(name for name, metric in plan if metric.source == spec)
-        seconds = seconds_of(spec)
+        seconds = seconds_of(spec, run.size.codes)
         spent[name] = 0.0 if seconds is None else seconds.of(run.size) * run.members * (1 + run.replicates + run.nulls)
     total = sum(spent.values())
     if total > MANY_SECONDS:

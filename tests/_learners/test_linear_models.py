@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from jaxdis import METRICS, Factors, evaluate, relate
-from jaxdis._learners import linear, logistic, logistic_problem, margins, roc
+from jaxdis._learners import linear, logistic, logistic_problem, logistic_subspace, margins, roc
 from jaxdis._learners.groups import Groups
 from jaxdis._learners.roc import class_areas
 from jaxdis.relations import threshold_accuracy
@@ -394,6 +394,25 @@ def test_many_codes_reach_the_optimum_of_scikit_learn():
                 # Steps end where they are expected to gain 1e-8 nats per sample; weak penalties are ill-conditioned.
                 share = 2e-6 if inverse_penalty <= 1 else 5e-4
                 assert found - best <= share * best + 3e-8 * n, (regime, inverse_penalty)
+
+
+@pytest.mark.parametrize(("inverse_penalty", "coupled"), [(0.01, True), (1.0, True), (100.0, True), (1.0, False)])
+def test_directions_that_are_not_told_apart_are_fitted(inverse_penalty, coupled, monkeypatch):
+    """Classes differ where codes vary least, beyond the directions from which steps start; a class is rare."""
+    if not coupled:  # as with factors of thousands of classes
+        monkeypatch.setattr(logistic_subspace, "NUMBERS", 0)
+    n, d, rng = 700, 300, np.random.default_rng(7)
+    classes = rng.choice(4, n, p=(0.55, 0.3, 0.14, 0.01))
+    turned = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    hidden = rng.normal(size=(n, d)) * np.linspace(3, 0.3, d)
+    hidden[:, -3:] += 0.5 * np.eye(4)[classes, 1:]
+    codes = (hidden @ turned).astype(np.float32)
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (4,), inverse_penalty=inverse_penalty))
+    model = fit(codes, classes[:, None].astype(np.int32))
+    oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=20_000).fit(codes.astype(float), classes)
+    found = objective(codes, classes, np.asarray(model.coefficients), np.asarray(model.intercepts), inverse_penalty)
+    best = objective(codes, classes, oracle.coef_.T, oracle.intercept_, inverse_penalty)
+    assert found - best <= 2e-6 * best + 3e-8 * n
 
 
 def test_intercepts_of_strong_penalties_are_those_of_scikit_learn():

@@ -1,0 +1,139 @@
+"""What replaces the Hessian of multinomial logistic regression with many inputs: exact along their main directions."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdis._core import random
+from jaxdis._core.loops import each
+from jaxdis._learners.logistic_problem import Problem
+
+# The principal directions of the codes that are told apart.
+DIRECTIONS = 128
+# Times that all samples are passed over to find them.
+PASSES = 2
+# Classes are coupled along the first so many of these, as far as the matrices of all factors have at most so many
+# numbers.
+COUPLED, NUMBERS = 8, 2_000_000
+
+
+class Directions(NamedTuple):
+    """Orthonormal ``vectors [e, q]``: the intercept, and principal directions of the codes, the largest first.
+
+    ``along [b, q, r]``: the samples along these; ``rest [b, r]``: the mean square of a sample in other directions.
+    """
+
+    vectors: Float[Array, "e q"]
+    along: Float[Array, "b q r"]
+    rest: Float[Array, "b r"]
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Directions":
+        """Found by orthogonal iteration, from sums of the samples with random weights."""
+        blocks, e, rows = problem.inputs.shape
+        codes, count = problem.inputs[:, :-1], min(DIRECTIONS, e - 1)
+        drawn = random.normal(jax.random.key(0), (blocks, count, rows))
+
+        def spread(total, block, _):
+            codes, vectors = block
+            return total + jnp.einsum("dn,qn->dq", codes, vectors)
+
+        def passed(_, total):
+            vectors = jnp.linalg.qr(total)[0]
+
+            def add(total, block, number):
+                return spread(total, (block[0], vectors.T @ block[0]), number)
+
+            return problem.over_blocks(add, jnp.zeros_like(total), (codes,))
+
+        total = problem.over_blocks(spread, jnp.zeros((e - 1, count)), (codes, drawn))
+        vectors = jnp.linalg.qr(jax.lax.fori_loop(0, PASSES, passed, total))[0]
+        along = jnp.einsum("dq,bdn->bqn", vectors, codes)
+        products = problem.over_blocks(lambda t, block, _: t + block[0] @ block[0].T, jnp.zeros((count,) * 2), (along,))
+        turned = jnp.linalg.eigh(products)[1][:, ::-1]
+        along = jnp.concatenate([problem.inputs[:, -1:], jnp.einsum("qp,bqn->bpn", turned, along)], axis=1)
+        intercept = jnp.zeros((e, 1)).at[-1].set(1.0)
+        vectors = jnp.concatenate([intercept, jnp.pad(vectors @ turned, ((0, 1), (0, 0)))], axis=1)
+        lengths = (problem.inputs**2).sum(axis=1) - (along**2).sum(axis=1)
+        return cls(vectors, along, jnp.maximum(lengths, 0.0) / max(e - 1 - count, 1))
+
+
+class Subspace(NamedTuple):
+    """The Hessian where directions are taken to be independent of each other, but for the first few of them.
+
+    ``coupled [k, p, p]``: the inverse of each factor's Hessian along the first directions; ``diagonal [s, q]`` of the
+    Hessian along all of them; ``others [s, 1]``: its mean in all other directions.
+    """
+
+    coupled: Float[Array, "k p p"]
+    diagonal: Float[Array, "s q"]
+    others: Float[Array, "s 1"]
+
+    @classmethod
+    def of(cls, problem: Problem, directions: Directions, probability: Float[Array, "b s r"]) -> "Subspace":
+        s, q, (places, occupied, first) = len(problem.penalty), directions.along.shape[1], _coupled(problem)
+        k, v = places.shape
+        same = np.eye(v, dtype=np.float32)[None, :, None, :, None]
+
+        def add(totals, block, _):
+            coupled, diagonal, others = totals
+            along, rest, probability, class_weights = block
+            variance = class_weights * probability * (1 - probability)
+            weighted = occupied[:, :, None] * (jnp.sqrt(class_weights) * probability)[places]
+            weighted = weighted[:, :, None] * along[None, None, :first]
+            # On the diagonal, p (1 − p): the sums of p and of p² differ by little where p is nearly 1.
+            own = occupied[:, :, None] * variance[places]
+            own = jnp.einsum("kvn,abn->kvab", own, along[:first, None] * along[None, :first])[:, :, :, None]
+            coupled = coupled + same * own - (1 - same) * jnp.einsum("kvan,kwbn->kvawb", weighted, weighted)
+            return coupled, diagonal + jnp.einsum("sn,qn->sq", variance, along**2), others + variance @ rest
+
+        arrays = directions.along, directions.rest, probability, problem.class_weights
+        empty = jnp.zeros((k, v, first, v, first)), jnp.zeros((s, q)), jnp.zeros(s)
+        coupled, diagonal, others = problem.over_blocks(add, empty, arrays)
+        penalty = jnp.concatenate([problem.penalty[:, -1:], jnp.repeat(problem.penalty[:, :1], q - 1, axis=1)], axis=1)
+        ridge = 1e-4 * diagonal + 1e-7 * diagonal.mean() + 1e-12
+        penalized = (occupied[:, :, None] * penalty[places][:, :, :first]).reshape(k, -1)
+        inverses = each(lambda pair: _inverse(*pair), (coupled.reshape(k, v * first, v * first), penalized))
+        others = (others + ridge.mean(axis=1))[:, None] + problem.penalty[:, :1]
+        return cls(inverses, diagonal + penalty + ridge, others)
+
+    def solve(self, problem: Problem, directions: Directions, right: Float[Array, "s e"]) -> Float[Array, "s e"]:
+        """The inverse times ``right``, whose sum over the classes of each factor is 0."""
+        vectors, (places, occupied, first) = directions.vectors, _coupled(problem)
+        along = right @ vectors
+        rights = (occupied[:, :, None] * along[places][:, :, :first]).reshape(len(places), -1)
+        known = jnp.einsum("kpr,kr->kp", self.coupled, rights).reshape(*places.shape, first)
+        # The places of classes that a factor does not have are beyond the last.
+        beyond = np.where(occupied > 0, places, len(right))
+        solved = (along / self.diagonal).at[beyond, :first].set(known, mode="drop")
+        if vectors.shape[0] == vectors.shape[1]:
+            return problem.centered(solved @ vectors.T)
+        outside = right - along @ vectors.T
+        return problem.centered(outside / self.others + solved @ vectors.T)
+
+
+def _coupled(problem: Problem) -> tuple:
+    """The places ``[k, v]`` of each factor's classes, whether there is one, and how many directions couple them."""
+    groups = problem.groups
+    values = np.arange(max(groups.sizes), dtype=np.int32)
+    occupied = values < np.array(groups.sizes)[:, None]
+    places = np.where(occupied, np.array(groups.offsets, np.int32)[:, None] + values, 0)
+    first = int(np.sqrt(NUMBERS / len(places)) / len(values))
+    return places, occupied.astype(np.float32), min(COUPLED, first, problem.inputs.shape[1])
+
+
+def _inverse(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:
+    lower = factorized(gram, penalty)
+    inverse = jax.scipy.linalg.solve_triangular(lower, jnp.eye(len(lower)), lower=True)
+    return inverse.T @ inverse
+
+
+def factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:
+    """The Cholesky factor of a Gram matrix and a penalty, made invertible; of its diagonal where rounding hides it."""
+    diagonal = jnp.diag(gram)
+    ridge = 1e-4 * diagonal + 1e-7 * diagonal.mean() + 1e-12
+    factor = jnp.linalg.cholesky(gram + jnp.diag(penalty + ridge))
+    return jnp.where(jnp.isfinite(factor).all(), factor, jnp.diag(jnp.sqrt(diagonal + penalty + ridge)))
