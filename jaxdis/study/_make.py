@@ -1,5 +1,6 @@
 """Computing cells: train, encode or score a batch of members together, and publish each under its own id."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from jaxdis.factors import Factors
 from jaxdis.models._evidence import Evidence, evidence
 from jaxdis.models._images import Images
 from jaxdis.models._zoo import concatenate
+from jaxdis.models.training._checkpoint import OtherRunError
 from jaxdis.study import _slot_cells as slots
 from jaxdis.study._cells import Member, encode_spec, score_spec, train_spec
 from jaxdis.study._definition import Sampling, Study, Training, metric_of
@@ -119,7 +121,13 @@ def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates) -> 
     partial = store.root / "partial" / cell_id({"members": [member.train for member in chosen]})
     with locked(lock_of(partial)):
         if not all(store.path("train", member.train).exists() for member in chosen):
-            _train_in(partial, store, study.trainings[chosen[0].training], chosen, on_updates)
+            training = study.trainings[chosen[0].training]
+            try:
+                _train_in(partial, store, training, chosen, on_updates)
+            except OtherRunError as error:  # begun by another version; the folder is the study's own
+                warnings.warn(f"training starts over: {error}", stacklevel=2)
+                clear(partial)
+                _train_in(partial, store, training, chosen, on_updates)
         clear(partial)
 
 

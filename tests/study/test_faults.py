@@ -82,6 +82,23 @@ def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
         assert fifth
 
 
+def test_what_another_version_began_to_train_starts_over(tmp_path, monkeypatch):
+    study, train_in, started = tiny(), make._train_in, []
+
+    def after_another(partial, *rest):
+        if not started:
+            partial.mkdir(parents=True, exist_ok=True)
+            (partial / "run.json").write_text('{"config": "of another version"}')
+        started.append(partial)
+        train_in(partial, *rest)
+
+    expected = run(study, tmp_path / "alone").read_bytes()
+    monkeypatch.setattr(make, "_train_in", after_another)
+    with pytest.warns(UserWarning, match="training starts over: .* holds another run"):
+        assert run(study, tmp_path / "resumed").read_bytes() == expected
+    assert started[0] == started[1]
+
+
 @pytest.mark.slow
 def test_two_drivers_in_one_folder_train_no_batch_twice(tmp_path, monkeypatch):
     study, trained, train_in = tiny(steps=40, seeds=3), [], make._train_in

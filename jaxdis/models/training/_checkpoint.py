@@ -30,6 +30,10 @@ _FINGERPRINTS = {"data": "other images", "numbers": "other seeds or settings of 
 _NAME = re.compile(r"step_[0-9]{9,18}\.npz")
 
 
+class OtherRunError(ValueError):
+    """A directory that holds a run with another identity."""
+
+
 class Checkpoints:
     """One run's checkpoints in one directory; if ``directory`` is None, nothing is kept."""
 
@@ -42,7 +46,7 @@ class Checkpoints:
         """Open or create a run directory.
 
         Raises:
-          ValueError: if the directory holds a run with another identity, which its ``run.json`` records.
+          OtherRunError: if the directory holds a run with another identity, which its ``run.json`` records.
         """
         if directory is None:
             return cls(None, identity)
@@ -69,7 +73,7 @@ class Checkpoints:
             faults = [_FINGERPRINTS.get(place, f"{place} {difference}") for place, difference in pairs]
             more = f", and {len(faults) - _MOST_SHOWN} more" if len(faults) > _MOST_SHOWN else ""
             words = "; ".join(faults[:_MOST_SHOWN]) + more
-            raise ValueError(f"directory: {directory} holds another run ({words}); choose another directory")
+            raise OtherRunError(f"directory: {directory} holds another run ({words}); choose another directory")
         return cls(directory, identity)
 
     def save(self, state: State, losses: list, done: int) -> None:
