@@ -112,11 +112,13 @@ def bench_peer_explicitness(measure, benchmark):
     mean, deviation = codes[0].mean(axis=0), codes[0].std(axis=0)
 
     def fit():
-        for j, size in enumerate(DSPRITES):
-            model = LogisticRegression().fit((codes[0] - mean) / deviation, values[:, j])
-            for sample, labels in ((codes[0], values), (held_out[0], truth)):
-                probability = model.predict_proba((sample - mean) / deviation)
-                [roc_auc_score(labels[:, j] == v, probability[:, v]) for v in range(size)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its 100 iterations do not suffice for codes of trained models
+            for j, size in enumerate(DSPRITES):
+                model = LogisticRegression().fit((codes[0] - mean) / deviation, values[:, j])
+                for sample, labels in ((codes[0], values), (held_out[0], truth)):
+                    probability = model.predict_proba((sample - mean) / deviation)
+                    [roc_auc_score(labels[:, j] == v, probability[:, v]) for v in range(size)]
 
     measure(fit, rounds=1, compiled=False)
 
