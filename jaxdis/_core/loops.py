@@ -35,8 +35,28 @@ each = Kernel(
 )
 
 
-def repeat(name: str, going: Callable[[Any], jax.Array], step: Callable[[Any], Any], state: Any) -> Any:
-    """``state = step(state)`` as long as ``going(state)``."""
+@jax.custom_batching.custom_vmap
+def _any_member(going: jax.Array) -> jax.Array:
+    """Under ``vmap``, whether any member goes on: one answer for all."""
+    return going
+
+
+@_any_member.def_vmap
+def _any_of_members(_size, in_batched, going):
+    return _any_member(going.any() if in_batched[0] else going), False
+
+
+def repeat(
+    name: str, going: Callable[[Any], jax.Array], step: Callable[[Any], Any], state: Any, *, harmless: bool = False
+) -> Any:
+    """``state = step(state)`` as long as ``going(state)``.
+
+    ``harmless``: further steps change nothing that is read. Under ``vmap``, a member that is done then steps on with
+    the others; otherwise each turn copies the states of all members, to leave out those that are done.
+    """
+    if harmless:
+        alone = going
+        going = lambda state: _any_member(alone(state))  # noqa: E731
     with jax.named_scope(MARK + name):
         if _observed is None:
             return jax.lax.while_loop(going, step, state)

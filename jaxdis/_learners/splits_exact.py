@@ -198,7 +198,8 @@ class Exact(NamedTuple):
             return done + together, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
 
         start = (jnp.int32(0), gain.reshape(-1), place.reshape(-1))
-        _, gains, first = repeat("runs", lambda carry: carry[0] < count, some, start)
+        # Beyond the last promising run, nothing is written.
+        _, gains, first = repeat("runs", lambda carry: carry[0] < count, some, start, harmless=True)
         return gains.reshape(gain.shape), first.reshape(gain.shape)
 
     def _halfway(self, node, splits: Splits, weight: Float[Array, "d r q c"]) -> Splits:

@@ -48,3 +48,24 @@ def test_loops_are_those_of_jax():
     assert int(jax.jit(summed)(jnp.int32(5))) == 10
     counted = jax.vmap(lambda n: repeat("up", lambda x: x < n, lambda x: x + 2, jnp.int32(0)))(jnp.arange(5))
     np.testing.assert_array_equal(counted, [0, 2, 2, 4, 4])
+
+
+def test_members_that_are_done_step_on_where_that_is_harmless():
+    """A table is filled up to each member's count; of whole tables, none is copied in a turn."""
+
+    def filled(count, harmless):
+        def write(state):
+            number, table = state
+            return number + 1, table.at[jnp.where(number < count, number, 9)].set(number * count, mode="drop")
+
+        start = jnp.int32(0), jnp.zeros(8, jnp.int32)
+        return repeat("fill", lambda state: state[0] < count, write, start, harmless=harmless)[1]
+
+    each_member = [jax.vmap(lambda count, harmless=harmless: filled(count, harmless)) for harmless in (False, True)]
+    counts = jnp.arange(6, dtype=jnp.int32)
+    copying, harmless = (np.asarray(jax.jit(members)(counts)) for members in each_member)
+    np.testing.assert_array_equal(harmless, copying)
+    of_two_zoos = jax.vmap(each_member[1])(counts.reshape(2, 3))
+    np.testing.assert_array_equal(of_two_zoos.reshape(6, 8), copying)
+    lowered = [jax.jit(members).lower(counts).as_text() for members in each_member]
+    assert ["stablehlo.select" in text and "tensor<6x8xi1>" in text for text in lowered] == [True, False]
