@@ -58,7 +58,8 @@ def descend(
         return number + 1, moved, falling, gain, curvature
 
     begin = (jnp.int32(0), point, falling, jnp.float32(jnp.inf), curvature)
-    return repeat("newton", lambda state: (state[0] < steps) & state[2].any(), step, begin)[1]
+    # Where nothing falls, a direction is 0, and the point the same.
+    return repeat("newton", lambda state: (state[0] < steps) & state[2].any(), step, begin, harmless=True)[1]
 
 
 def _newton_direction(
@@ -84,7 +85,8 @@ def _newton_direction(
         return number + 1, total, residual, search, left, running & (left > goal)
 
     begin = (jnp.int32(0), jnp.zeros_like(solved), gradient, solved, size, falling & (size > 0))
-    return repeat("products", lambda state: (state[0] < products) & state[-1].any(), product, begin)[1]
+    going = lambda state: (state[0] < products) & state[-1].any()  # noqa: E731
+    return repeat("products", going, product, begin, harmless=True)[1]
 
 
 def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, Bool[Array, " k"]]:
@@ -109,6 +111,6 @@ def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, B
 
     twice = jnp.full_like(expected, 2.0)
     _, share, moved, _ = repeat(
-        "shorter", undecided, shorter, (jnp.int32(-1), twice, point, jnp.zeros(len(expected), bool))
+        "shorter", undecided, shorter, (jnp.int32(-1), twice, point, jnp.zeros(len(expected), bool)), harmless=True
     )
     return moved, share > 0
