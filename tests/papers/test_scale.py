@@ -5,6 +5,7 @@ import pytest
 from jaxdis.metrics import METRICS
 from jaxdis.models import Mlp
 from jaxdis.papers import PAPERS, Content, Reproduction, Scale
+from jaxdis.papers.dangnhu2022._study import dangnhu2022
 from jaxdis.papers.harness._differences import shortfalls
 from jaxdis.papers.harness._reproduce import judged
 from jaxdis.papers.harness._scale import H100_RATE, scaled
@@ -63,6 +64,16 @@ def test_the_published_study_lacks_nothing_and_a_small_one_says_what(published):
     assert ("seeds", "50", "3") in found
     assert ("data sets", "dsprites, shapes3d", "without shapes3d") in found
     assert ("samples", "10,000 to score on", "1,000") in found
+
+
+def test_models_with_slots_have_the_papers_networks():
+    """Several models have one name and differ in labels: each is held against its own."""
+    slots = dangnhu2022()
+    found = [fact.where for fact in shortfalls(scaled(slots, Scale(updates=2)), slots)]
+    assert "updates" in found
+    assert "networks" not in found
+    with pytest.raises(ValueError, match="network: must be the paper's for models with slots, got small"):
+        scaled(slots, Scale(network="small"))
 
 
 def test_what_lacks_something_refutes_nothing():

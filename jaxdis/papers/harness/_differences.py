@@ -1,5 +1,6 @@
 """What differs from a paper: facts that its folder states, and what a study lacks of the published protocol."""
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -83,10 +84,10 @@ def _alike(study: Study, published: Study) -> list[tuple[Training, Training]]:
     by_kind: dict[tuple, Training] = {}
     for training in published.trainings:
         for name, _ in training.sweep:
-            by_kind.setdefault((training.config.data, name), training)
+            by_kind.setdefault((training.config.data, name, *sorted(training.labels)), training)
     pairs = []
     for training in study.trainings:
-        theirs = by_kind.get((training.config.data, training.sweep[0][0]))
+        theirs = by_kind.get((training.config.data, training.sweep[0][0], *sorted(training.labels)))
         if theirs is not None:
             pairs.append((training, theirs))
     return pairs
@@ -112,9 +113,11 @@ def _of_trainings(pairs: Sequence[tuple[Training, Training]]) -> list[Fact]:
 
 
 def _network(training: Training):
+    """What is small in small forms; methods with slots have no field for a network, and are small as a whole."""
     method = training.config.method
-    names = ("network", "channels", "opponents", "batch_size")
-    return [getattr(method, name, None) for name in names]
+    if "network" not in (field.name for field in dataclasses.fields(method)):
+        return method
+    return [getattr(method, name, None) for name in ("network", "channels", "opponents", "batch_size")]
 
 
 def _of_numbers(study: Study, published: Study) -> list[Fact]:
