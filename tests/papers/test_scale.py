@@ -3,12 +3,13 @@
 import pytest
 
 from jaxdis.metrics import METRICS
-from jaxdis.models import Mlp
+from jaxdis.models import Mlp, Pca
 from jaxdis.papers import PAPERS, Content, Reproduction, Scale
 from jaxdis.papers.dangnhu2022._study import dangnhu2022
 from jaxdis.papers.harness._differences import shortfalls
 from jaxdis.papers.harness._reproduce import judged
 from jaxdis.papers.harness._scale import H100_RATE, scaled
+from jaxdis.papers.harness._small_forms import small as small_form
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, UNSEEN, Finding, Part, counts, exact
 from jaxdis.papers.locatello2020._study import locatello2020
 from jaxdis.papers.mahon2024._study import mahon2024
@@ -74,6 +75,10 @@ def test_models_with_slots_have_the_papers_networks():
     assert "networks" not in found
     with pytest.raises(ValueError, match="network: must be the paper's for models with slots, got small"):
         scaled(slots, Scale(network="small"))
+
+
+def test_principal_components_have_no_smaller_form():
+    assert small_form(Pca()) == Pca()
 
 
 def test_what_lacks_something_refutes_nothing():
