@@ -73,7 +73,7 @@ def test_models_with_slots_have_the_papers_networks():
     found = [fact.where for fact in shortfalls(scaled(slots, Scale(updates=2)), slots)]
     assert "updates" in found
     assert "networks" not in found
-    with pytest.raises(ValueError, match="network: must be the paper's for models with slots, got small"):
+    with pytest.raises(ValueError, match="network: must be the paper's for models of type Monet, got small"):
         scaled(slots, Scale(network="small"))
 
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from jaxdis.data import DataSource
 from jaxdis.models import Config, LabelledPartition, Method, Mlp, Pca, Stacks, Vae, WeakDe
-from jaxdis.models.methods.slots._base import SlotMethod
 from jaxdis.study._library import QUICK_POOL
 
 
@@ -15,10 +14,8 @@ def small(method: Method) -> Method:
     FactorVAE's discriminator shrinks as well: that of the paper would cost ten times as much as the perceptrons.
 
     Raises:
-      ValueError: for models with slots, which have no such form.
+      ValueError: for models without such a form: those with slots, and residual networks.
     """
-    if isinstance(method, SlotMethod):
-        raise ValueError("network: must be the paper's for models with slots, got small; take fewer updates instead")
     if isinstance(method, Pca):
         return method
     if isinstance(method, Vae):
@@ -32,6 +29,11 @@ def small(method: Method) -> Method:
         slopes = {"hidden_slope": 0.1, "decoder_slope": 0.1}
         return dataclasses.replace(
             method, network=Stacks(**slopes), opponents=(200, 200), batch_size=64, relation_batch=16, num_labelled=4096
+        )
+    if "network" not in (field.name for field in dataclasses.fields(method)):
+        kind = type(method).__name__
+        raise ValueError(
+            f"network: must be the paper's for models of type {kind}, got small; take fewer updates instead"
         )
     return dataclasses.replace(method, network=Stacks(hidden_slope=0.1))
 
