@@ -31,6 +31,25 @@ def test_every_page_and_notebook_is_in_the_contents():
     assert written == {name for name in listed if name and not name.startswith((":", "reference/"))}
 
 
+def test_links_lead_to_files_and_sections_that_exist():
+    found = 0
+    for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", *PAGES.glob("*.md"), *(ROOT / ".github").glob("*.md")):
+        for target in re.findall(
+            r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        ):
+            if target.startswith(("https:", "mailto:", "reference/")):
+                continue
+            path, _, section = target.partition("#")
+            file = page.parent / path if path else page
+            assert file.exists(), (page.name, target)
+            if section:
+                titles = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+                slugs = {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+                assert section in slugs, (page.name, target)
+            found += 1
+    assert found > 20
+
+
 def test_every_metric_has_formulas():
     formulas = tomllib.loads((PAGES / "formulas.toml").read_text(encoding="utf-8"))
     blends = [metric for metric in METRICS.values() if hasattr(metric, "relation")]
