@@ -22,7 +22,8 @@ def make_zoo(members: int, n: int = 10_000, d: int = 10, sizes=DSPRITES, seed: i
         raise ValueError(f"BENCHMARK_CODES must be trained or drawn, got {KIND!r}")
     if KIND == "trained" and (d, tuple(sizes)) == (10, DSPRITES) and n <= 15_000:
         _, arrays = read_arrays(TRAINED)
-        return arrays["codes"][np.arange(members) % 2, :n].astype(np.float32), arrays["factors"][:n].astype(np.int32)
+        codes = np.pad(arrays["codes"], ((0, 0), (0, 0), (0, 0), (1, 0))).view("<f4")[..., 0]  # the last byte is 0
+        return codes[np.arange(members) % 2, :n].astype(np.float32), arrays["factors"][:n].astype(np.int32)
     return mixtures(members, n, d, sizes, seed)
 
 

@@ -18,7 +18,10 @@ SEEDS = 3
 
 def trained(n):
     _, arrays = read_arrays(TRAINED)
-    codes, classes = arrays["codes"][0].astype(np.float32), arrays["factors"].astype(np.int32)
+    codes, classes = (
+        np.pad(arrays["codes"][0], ((0, 0), (0, 0), (1, 0))).view("<f4")[..., 0],
+        arrays["factors"].astype(np.int32),
+    )
     kept = np.r_[:n, 10_000:15_000]
     return codes[kept], classes[kept], (3, 6, 40, 32, 32)
 
