@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import moments, product_over_samples, safe_divide
 from jaxdis._core.loops import repeat
@@ -54,7 +54,7 @@ def _products(inputs, targets):
 
 
 @exact_products
-def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
+def _descend(gram, cross, penalty, weights, sweeps: int | Int[Array, ""]) -> Float[Array, "d k"]:
     """Sweeps over coordinates, and after every few of them a step to the optimum for the current signs.
 
     Coordinate descent alone hardly moves between nearly duplicate codes: it needs 10⁵ sweeps or more at a correlation
@@ -115,7 +115,11 @@ class Linear(NamedTuple):
 
 
 def lasso_standardized(
-    inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float, *, sweeps: int = SWEEPS
+    inputs: Float[Array, "n d"],
+    targets: Float[Array, "n k"],
+    penalty: float | Float[Array, ""],
+    *,
+    sweeps: int | Int[Array, ""] = SWEEPS,
 ) -> Linear:
     """:func:`lasso` of standardized inputs and targets: one product over all columns gives their correlations.
 

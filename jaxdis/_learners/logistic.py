@@ -46,7 +46,7 @@ def fit_logistic(
     *,
     inverse_penalty: float | Float[Array, ""] | Float[Array, " k"] = 1.0,
     weights: Float[Array, " n"] | Float[Array, "n k"] | None = None,
-    steps: int = STEPS,
+    steps: int | Int[Array, ""] = STEPS,
 ) -> Logistic:
     """Minimize ``inverse_penalty · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are not penalized.
 

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.loops import repeat
@@ -29,7 +29,7 @@ ROUNDING = 3e-7
 def descend(
     problem: Problem,
     point: Point,
-    steps: int,
+    steps: int | Int[Array, ""],
     products: int,
     *,
     still: float | Float[Array, ""] = STILL,

@@ -58,9 +58,9 @@ def fit_margins(
     size: int,
     ordered: Sorted,
     *,
-    inverse_penalty: float = 0.01,
+    inverse_penalty: float | Float[Array, ""] = 0.01,
     balanced: bool = True,
-    steps: int = NEWTON_STEPS,
+    steps: int | Int[Array, ""] = NEWTON_STEPS,
 ) -> Margins:
     """Support vector machines with squared hinge loss, one per code.
 

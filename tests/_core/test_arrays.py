@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from jaxdis import RELATIONS, Factors
-from jaxdis._core.arrays import (
-    class_order,
-    moments,
-    over_samples,
-    packed_order,
-    power_of_two_below,
-    running_sums,
-    stable_order,
-)
+from jaxdis._core import arrays
+from jaxdis._core.arrays import moments, power_of_two_below
+
+# Programs of many small operations.
+class_order, packed_order = (jax.jit(order, static_argnums=1) for order in (arrays.class_order, arrays.packed_order))
+over_samples = jax.jit(arrays.over_samples, static_argnums=0)
+running_sums, stable_order = jax.jit(arrays.running_sums), jax.jit(arrays.stable_order)
 
 
 def test_powers_of_two_are_exact():

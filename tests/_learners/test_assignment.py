@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from jaxdis._core.kernels.assignment import assign
+from jaxdis._core.kernels import assignment
 from jaxdis._core.platforms import on_cpu
 
 METHODS = ("optax", "scipy", "auto")
+assign = jax.jit(assignment.assign, static_argnames=("maximize", "method"))
 
 
 def total(cost, assignment):

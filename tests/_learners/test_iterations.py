@@ -4,6 +4,8 @@ Few samples, many codes, classes that are separable or rare, codes that nearly c
 weak penalties: what is reported moves by less than the learner's docstring says.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,10 @@ REGIMES = {
     "rare classes": (1000, 6, (2, 30), 0.0, 0.0),
 }
 every_regime = pytest.mark.parametrize("regime", REGIMES)
+# One program for all penalties and numbers of iterations.
+fit_margins = jax.jit(margins.fit_margins, static_argnames="size")
+margin_accuracy = jax.jit(margins.margin_accuracy)
+lasso_standardized = jax.jit(linear.lasso_standardized)
 
 
 def draw(regime: str):
@@ -33,23 +39,25 @@ def draw(regime: str):
     return jnp.asarray(codes + offset, jnp.float32), jnp.asarray(values, jnp.int32), sizes
 
 
+@functools.partial(jax.jit, static_argnums=2)
+def logistic_optimum(codes, values, sizes, inverse_penalty, steps):
+    """Each factor's objective where the fit ends."""
+    model = logistic.fit_logistic(codes, values, sizes, inverse_penalty=inverse_penalty, steps=steps)
+    log_probability = logistic.log_probabilities(model, codes, sizes)
+    places = values + np.array([[0, sizes[0]]], np.int32)
+    loss = -jnp.take_along_axis(log_probability, places, axis=1).sum(axis=0)
+    parts = jnp.split(model.coefficients, [sizes[0]], axis=1)
+    halves = np.array([2.0 if size == 2 else 1.0 for size in sizes], np.float32)  # two classes share one vector
+    return loss + 0.5 * halves * jnp.stack([(part**2).sum() for part in parts]) / inverse_penalty
+
+
 @every_regime
 @pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 1e4])
 def test_logistic_regression(regime, inverse_penalty):
     """The objective is within 1e-6 of the optimum up to 100, and 1e-4 beyond, where separable classes have it at 0."""
     codes, values, sizes = draw(regime)
-
-    @jax.jit
-    def objective(model):
-        log_probability = logistic.log_probabilities(model, codes, sizes)
-        places = values + np.array([[0, sizes[0]]], np.int32)
-        loss = -jnp.take_along_axis(log_probability, places, axis=1).sum(axis=0)
-        parts = jnp.split(model.coefficients, [sizes[0]], axis=1)
-        halves = np.array([2.0 if size == 2 else 1.0 for size in sizes], np.float32)  # two classes share one vector
-        return loss + 0.5 * halves * jnp.stack([(part**2).sum() for part in parts]) / inverse_penalty
-
     few, many = (
-        objective(logistic.fit_logistic(codes, values, sizes, inverse_penalty=inverse_penalty, steps=steps))
+        logistic_optimum(codes, values, sizes, np.float32(inverse_penalty), steps)
         for steps in (logistic.STEPS, 10 * logistic.STEPS)
     )
     per_sample = 1e-7 * len(codes)  # where a step is expected to gain less, descent ends
@@ -62,8 +70,8 @@ def test_margins(regime):
     ordered = margins.sorted_sums(codes)
     for j, size in enumerate(sizes):
         accuracy = [
-            margins.margin_accuracy(
-                margins.fit_margins(codes, values[:, j], size, ordered, inverse_penalty=penalty, steps=steps),
+            margin_accuracy(
+                fit_margins(codes, values[:, j], size, ordered, inverse_penalty=penalty, steps=steps),
                 codes,
                 values[:, j],
             )
@@ -81,7 +89,7 @@ def test_margins(regime):
 def test_lasso(regime, penalty):
     codes, values, _ = draw(regime)
     few, many = (
-        linear.lasso_standardized(codes, values.astype(jnp.float32), penalty, sweeps=sweeps).weights
+        lasso_standardized(codes, values.astype(jnp.float32), penalty, sweeps=sweeps).weights
         for sweeps in (linear.SWEEPS, 10 * linear.SWEEPS)
     )
     np.testing.assert_allclose(few, many, atol=1e-5)
@@ -91,10 +99,14 @@ def test_lasso(regime, penalty):
 def test_wasserstein_dependence(regime, monkeypatch):
     codes, *_ = draw(regime)
     factors, key = Factors.of(np.zeros((len(codes), 1), int)), jax.random.key(0)
-    few = unsupervised.total_correlation(key, codes, factors).wasserstein
+
+    def wasserstein():  # a new function is traced with the numbers of now
+        return jax.jit(lambda: unsupervised.total_correlation(key, codes, factors).wasserstein)()
+
+    few = wasserstein()
     for name in ("NEWTON_STEPS", "CONJUGATE_STEPS"):
         monkeypatch.setattr(unsupervised, name, 10 * getattr(unsupervised, name))
-    assert unsupervised.total_correlation(key, codes, factors).wasserstein == pytest.approx(float(few), rel=1e-4)
+    assert wasserstein() == pytest.approx(float(few), rel=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-5, 1e-12, 1e-25])
@@ -107,9 +119,10 @@ def test_machines_of_two_classes_do_not_depend_on_the_scale_of_small_codes(scale
     classes = jnp.asarray(rng.random(300) < 0.3, jnp.int32)
     codes = jnp.asarray(0.8 * np.asarray(classes) + 0.5 * rng.normal(size=300), jnp.float32)[:, None]
 
+    @jax.jit
     def accuracy(scale):
-        train, held_out = margins.lifted(codes * np.float32(scale), codes * np.float32(scale))
+        train, held_out = margins.lifted(scale * codes, scale * codes)
         model = margins.fit_margins(train, classes, 2, margins.sorted_sums(train))
-        return float(margins.margin_accuracy(model, held_out, classes)[0])
+        return margins.margin_accuracy(model, held_out, classes)[0]
 
-    assert accuracy(scale) == pytest.approx(accuracy(1e-2), abs=1.01 / 300)
+    assert float(accuracy(scale)) == pytest.approx(float(accuracy(1e-2)), abs=1.01 / 300)

@@ -15,6 +15,11 @@ from jaxdis._learners.groups import Groups
 from jaxdis._learners.roc import class_areas
 from jaxdis.relations import threshold_accuracy
 
+# Programs of many small operations.
+predict, log_probabilities = (jax.jit(f, static_argnums=2) for f in (logistic.predict, logistic.log_probabilities))
+margin_accuracy, standardized = jax.jit(margins.margin_accuracy), jax.jit(linear.standardized)
+lasso = jax.jit(linear.lasso, static_argnames="sweeps")
+
 SIZES = (3, 2, 8)
 
 
@@ -23,7 +28,7 @@ def samples():
     rng = np.random.default_rng(0)
     values = np.stack([rng.integers(0, size, 4500) for size in SIZES], axis=1)
     codes = values @ rng.normal(size=(3, 6)) + 1.5 * rng.normal(size=(4500, 6))
-    codes = np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32)))
+    codes = np.asarray(standardized(jnp.asarray(codes, jnp.float32)))
     return codes[:3000], values[:3000], codes[3000:], values[3000:]
 
 
@@ -33,8 +38,8 @@ def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
     codes, values, held_out, truth = samples
     fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, SIZES, inverse_penalty=inverse_penalty))
     model = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
-    chosen = np.asarray(logistic.predict(model, jnp.asarray(held_out), SIZES))
-    likelihood = np.asarray(logistic.log_probabilities(model, jnp.asarray(held_out), SIZES))
+    chosen = np.asarray(predict(model, jnp.asarray(held_out), SIZES))
+    likelihood = np.asarray(log_probabilities(model, jnp.asarray(held_out), SIZES))
     for j, part in enumerate(Groups.of(SIZES).slices()):
         oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=5000).fit(codes, values[:, j])
         expected = oracle.predict_proba(held_out)
@@ -60,7 +65,7 @@ def test_with_more_codes_than_samples_the_optimum_is_reached(inverse_penalty):
     model = fit(codes, jnp.asarray(classes, jnp.int32))
     oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=20_000).fit(codes.astype(float), classes[:, 0])
     assert objective(*model) <= (1 + 1e-6) * objective(oracle.coef_.T, oracle.intercept_)
-    found = np.exp(logistic.log_probabilities(model, jnp.asarray(codes), (4,)))
+    found = np.exp(log_probabilities(model, jnp.asarray(codes), (4,)))
     np.testing.assert_allclose(found, oracle.predict_proba(codes), atol=1e-3)
 
 
@@ -78,7 +83,7 @@ def test_logistic_weights_are_repetitions(samples):
 def test_a_class_that_does_not_occur_is_never_predicted(samples):
     codes, values, held_out, _ = samples
     model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (4,)))(codes, jnp.asarray(values[:, :1], jnp.int32))
-    assert np.asarray(logistic.predict(model, jnp.asarray(held_out), (4,))).max() == 2
+    assert np.asarray(predict(model, jnp.asarray(held_out), (4,))).max() == 2
 
 
 def test_separable_classes_stay_finite():
@@ -86,7 +91,7 @@ def test_separable_classes_stay_finite():
     classes = (codes > 0).astype(jnp.int32)
     model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=1e4))(codes, classes)
     assert np.isfinite(model.coefficients).all()
-    assert (np.asarray(logistic.predict(model, codes, (2,))) == classes).all()
+    assert (np.asarray(predict(model, codes, (2,))) == classes).all()
 
 
 @pytest.mark.parametrize("values", [None, 200, 4, 1])
@@ -131,7 +136,7 @@ def test_margins_equal_liblinear(samples, factor, weights):
     classes = jnp.asarray(values[:, factor], jnp.int32)
     fit = jax.jit(lambda c, v: margins.fit_margins(c, v, size, margins.sorted_sums(c), balanced=weights is not None))
     model = fit(jnp.asarray(codes), classes)
-    accuracy = margins.margin_accuracy(model, jnp.asarray(held_out), jnp.asarray(truth[:, factor], jnp.int32))
+    accuracy = margin_accuracy(model, jnp.asarray(held_out), jnp.asarray(truth[:, factor], jnp.int32))
     for i in range(codes.shape[1]):
         oracle = LinearSVC(C=0.01, class_weight=weights, tol=1e-8).fit(codes[:, i : i + 1], values[:, factor])
         slope, intercept = np.asarray(model.slope[:, i]), np.asarray(model.intercept[:, i])
@@ -168,15 +173,15 @@ def test_accuracy_of_margins_names_the_first_of_the_largest():
     classes = rng.integers(0, 9, 500)
     named = np.argmax(slope[None] * codes[:, None] + intercept[None], axis=1)
     model = margins.Margins(jnp.asarray(slope), jnp.asarray(intercept))
-    found = margins.margin_accuracy(model, jnp.asarray(codes), jnp.asarray(classes, jnp.int32))
+    found = margin_accuracy(model, jnp.asarray(codes), jnp.asarray(classes, jnp.int32))
     np.testing.assert_allclose(found, (named == classes[:, None]).mean(axis=0), atol=1e-6)
 
 
 def test_lasso_path_equals_sklearn_at_every_penalty(samples):
     codes, values, held_out, truth = samples
     codes, held_out = ((part - codes.mean(axis=0)) / codes.std(axis=0) for part in (codes, held_out))
-    targets = linear.standardized(jnp.asarray(values, jnp.float32))
-    goal = linear.standardized(jnp.asarray(truth, jnp.float32), like=jnp.asarray(values, jnp.float32))
+    targets = standardized(jnp.asarray(values, jnp.float32))
+    goal = standardized(jnp.asarray(truth, jnp.float32), like=jnp.asarray(values, jnp.float32))
     penalties = (0.3, 0.001, 0.03)
     path = jax.jit(lambda *a: linear.lasso_validated(*a, penalties=penalties))(codes, targets, held_out, goal)
     expected = []
@@ -187,31 +192,31 @@ def test_lasso_path_equals_sklearn_at_every_penalty(samples):
     np.testing.assert_allclose(path.error, expected, atol=1e-4)
     best = np.sort(penalties)[::-1][np.argmin(expected, axis=0)]
     np.testing.assert_allclose(path.penalty, best)
-    alone = linear.lasso(jnp.asarray(codes), targets, float(best[0]))
+    alone = lasso(jnp.asarray(codes), targets, best[0])
     np.testing.assert_allclose(path.model.weights[:, 0], alone[:, 0], atol=1e-4)
 
 
 @pytest.mark.parametrize("penalty", [0.001, 0.02, 0.5])
 def test_lasso_equals_sklearn(samples, penalty):
     codes, values, _, _ = samples
-    targets = np.asarray(linear.standardized(jnp.asarray(values, jnp.float32)))
-    found = jax.jit(lambda x, y: linear.lasso(x, y, penalty))(codes, targets)
+    targets = np.asarray(standardized(jnp.asarray(values, jnp.float32)))
+    found = jax.jit(lambda x, y: lasso(x, y, penalty))(codes, targets)
     oracle = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(codes.astype(float), targets.astype(float))
     np.testing.assert_allclose(found, oracle.coef_.T, atol=1e-4)
 
 
 def test_lasso_does_not_stop_early_where_units_are_large_or_small(samples):
     codes, values, _, _ = samples
-    targets = linear.standardized(jnp.asarray(values, jnp.float32))
-    plain = linear.lasso(jnp.asarray(codes), targets, 0.02)
-    scaled = linear.lasso(jnp.asarray(1024 * codes), targets / 1024, 0.02)  # coefficients of some 1e-7
+    targets = standardized(jnp.asarray(values, jnp.float32))
+    plain = lasso(jnp.asarray(codes), targets, 0.02)
+    scaled = lasso(jnp.asarray(1024 * codes), targets / 1024, 0.02)  # coefficients of some 1e-7
     np.testing.assert_allclose(1024 * 1024 * scaled, plain, atol=1e-5)
 
 
 def test_lasso_of_constant_and_duplicate_columns_is_finite(samples):
     codes, values, _, _ = samples
     inputs = jnp.asarray(np.c_[codes[:, :2], np.zeros(3000), codes[:, :1]])
-    found = np.asarray(linear.lasso(inputs, linear.standardized(jnp.asarray(values, jnp.float32)), 0.02))
+    found = np.asarray(lasso(inputs, standardized(jnp.asarray(values, jnp.float32)), 0.02))
     assert np.isfinite(found).all()
     assert (found[2] == 0).all()
 
@@ -297,7 +302,7 @@ def hard_to_fit():
     phases = np.concatenate([values / (3, 12), np.sin(2 * np.pi * values / (3, 12))], axis=1)
     codes = np.tanh(1.5 * phases @ rng.normal(size=(4, 30))) @ rng.normal(size=(30, 6))
     codes = np.sinh(codes / 2 + 0.1 * rng.normal(size=codes.shape)) * np.logspace(-3, 0, 6)
-    return np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32))), values
+    return np.asarray(standardized(jnp.asarray(codes, jnp.float32))), values
 
 
 @pytest.mark.slow_cases("0.01", "1.0", "inf")
@@ -307,7 +312,7 @@ def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_pe
     model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3, 12), inverse_penalty=inverse_penalty))(
         jnp.asarray(codes), jnp.asarray(values, jnp.int32)
     )
-    found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes), (3, 12)))
+    found = np.asarray(log_probabilities(model, jnp.asarray(codes), (3, 12)))
     for j, part in enumerate(Groups.of((3, 12)).slices()):
         # Exact Newton steps: without a penalty, other solvers need thousands to reach the same optimum.
         oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-8, max_iter=5000)
@@ -349,7 +354,7 @@ def test_where_few_samples_mislead_the_optimum_is_reached(order, inverse_penalty
     }[order]
     size = values.max() + 1
     codes = np.eye(size)[values] @ rng.normal(size=(size, 4)) + 0.7 * rng.normal(size=(n, 4))
-    codes = np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32)))
+    codes = np.asarray(standardized(jnp.asarray(codes, jnp.float32)))
     fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (int(size),), inverse_penalty=inverse_penalty))
     model = fit(jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32))
     oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-10, max_iter=2000)
@@ -434,7 +439,7 @@ def test_logits_beyond_the_range_of_exponentials_are_fitted():
     model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=np.inf))(
         jnp.asarray(codes, jnp.float32), jnp.asarray(classes[:, None], jnp.int32)
     )
-    found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes, jnp.float32), (2,)))
+    found = np.asarray(log_probabilities(model, jnp.asarray(codes, jnp.float32), (2,)))
     oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=20000).fit(codes, classes)
     entropy = -found[np.arange(660), classes].mean()
     expected = -np.log(oracle.predict_proba(codes)[np.arange(660), classes]).mean()
@@ -453,7 +458,7 @@ def test_lasso_of_codes_that_nearly_copy_each_other_reaches_the_optimum(apart):
     def objective(weights):
         return ((target[:, 0] - codes @ weights) ** 2).mean() / 2 + 0.02 * np.abs(weights).sum()
 
-    found = np.asarray(linear.lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(target, jnp.float32), 0.02))[:, 0]
+    found = np.asarray(lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(target, jnp.float32), 0.02))[:, 0]
     best = LassoLars(alpha=0.02, fit_intercept=False).fit(codes, target[:, 0]).coef_
     assert objective(found.astype(float)) <= objective(best) + 1e-8
 
@@ -463,7 +468,7 @@ def test_lasso_of_many_correlated_codes_equals_scikit_learn():
     values = rng.integers(0, (3, 6, 40), size=(3000, 3))
     codes = values / (3, 6, 40) @ rng.normal(size=(3, 40)) + 0.05 * rng.normal(size=(3000, 40))
     codes, targets = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (codes, values))
-    found = linear.lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(targets, jnp.float32), 0.02)
+    found = lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(targets, jnp.float32), 0.02)
     oracle = Lasso(alpha=0.02, tol=1e-12, max_iter=100_000).fit(codes, targets)
     np.testing.assert_allclose(found, oracle.coef_.T, atol=5e-5)  # two hundred sweeps were off by 0.019
 

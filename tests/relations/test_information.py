@@ -7,12 +7,17 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from jaxdis import METRICS, Factors, evaluate, relate
-from jaxdis._core.arrays import sort_columns
+from jaxdis._core import arrays as core_arrays
 from jaxdis.data import synthetic
 from jaxdis.relations import RELATIONS, mutual_information, mutual_information_sampled
 from jaxdis.relations import _binning as binning
 from jaxdis.relations import _information as information
 from tests.golden_values import arrays, numbers
+
+# Programs of many small operations.
+equal_count_bins = jax.jit(binning.equal_count_bins, static_argnames=("bins", "mode"))
+equal_width_bins = jax.jit(binning.equal_width_bins, static_argnames="bins")
+sort_columns = jax.jit(core_arrays.sort_columns)
 
 
 def _xor():
@@ -127,7 +132,7 @@ def test_bins_are_numpys():
         ],
         axis=1,
     ).astype(np.float32)
-    number = np.asarray(binning.equal_width_bins(jnp.asarray(codes), 20))
+    number = np.asarray(equal_width_bins(jnp.asarray(codes), 20))
     for i in range(codes.shape[1]):
         edges = np.histogram(codes[:, i], 20)[1]
         expected = np.clip(np.digitize(codes[:, i], edges[:-1]) - 1, 0, 19)
@@ -136,18 +141,18 @@ def test_bins_are_numpys():
 
 def test_constant_and_one_ulp_codes_are_one_bin():
     codes = jnp.stack([jnp.full(100, 0.3), jnp.where(jnp.arange(100) < 50, 1.0, 1.0 + 2**-23)], axis=1)
-    number = binning.equal_width_bins(codes, 20)
+    number = equal_width_bins(codes, 20)
     assert (np.asarray(number) == 0).all()
 
 
 def test_released_equal_count_dividers_are_sorted_values_at_multiples():
     codes = jnp.asarray(np.random.default_rng(0).permutation(60).astype(np.float32))[:, None]
     ordered = sort_columns(codes)
-    number = np.asarray(binning.equal_count_bins(ordered, codes, 13, mode="code"))[:, 0]
+    number = np.asarray(equal_count_bins(ordered, codes, 13, mode="code"))[:, 0]
     dividers = np.array([m * 60 // 13 for m in range(1, 13)])
     np.testing.assert_array_equal(number, np.searchsorted(dividers, np.asarray(codes)[:, 0], side="right"))
     assert np.bincount(number).min() >= 60 // 13
-    number = np.asarray(binning.equal_count_bins(ordered, codes, 13))[:, 0]
+    number = np.asarray(equal_count_bins(ordered, codes, 13))[:, 0]
     nearest = np.round(np.arange(1, 13) * 60 / 13)
     np.testing.assert_array_equal(number, np.searchsorted(nearest, np.asarray(codes)[:, 0], side="right"))
 
@@ -168,10 +173,10 @@ def test_dividers_lie_between_values(name, weighted):
     values, bins, expected = BETWEEN[name]
     codes = jnp.asarray(values, jnp.float32)[:, None]
     weights = jnp.ones_like(codes) if weighted else None
-    number = np.asarray(binning.equal_count_bins(sort_columns(codes), codes, bins, weights=weights))[:, 0]
+    number = np.asarray(equal_count_bins(sort_columns(codes), codes, bins, weights=weights))[:, 0]
     np.testing.assert_array_equal(number, expected)
     # Held-out values in a gap belong to the nearer side, so that the negated code has the same bins in reverse.
-    mirrored = np.asarray(binning.equal_count_bins(sort_columns(-codes), -codes, bins, weights=weights))[:, 0]
+    mirrored = np.asarray(equal_count_bins(sort_columns(-codes), -codes, bins, weights=weights))[:, 0]
     assert (np.unique(mirrored, return_inverse=True)[1] == np.unique(-number, return_inverse=True)[1]).all()
 
 
@@ -182,8 +187,8 @@ def test_whole_weights_are_repeated_samples():
     repeated = jnp.asarray(np.repeat(codes, times))[:, None]
     codes, weights = jnp.asarray(codes)[:, None], jnp.asarray(times[order], jnp.float32)[:, None]
     for bins in (2, 3, 7):
-        plain = binning.equal_count_bins(sort_columns(repeated), codes, bins)
-        weighted = binning.equal_count_bins(sort_columns(codes), codes, bins, weights=weights)
+        plain = equal_count_bins(sort_columns(repeated), codes, bins)
+        weighted = equal_count_bins(sort_columns(codes), codes, bins, weights=weights)
         counted = times > 0
         np.testing.assert_array_equal(np.asarray(plain)[counted], np.asarray(weighted)[counted])
 
@@ -209,7 +214,7 @@ def test_miller_madow_adds_half_the_occupied_cells():
     factors = Factors.of(rng.integers(0, 7, (2000, 1)))
     plain = relate(codes, factors, "mutual_information")
     corrected = relate(codes, factors, RELATIONS["mutual_information"].with_options(correction="miller_madow"))
-    number = np.asarray(binning.equal_width_bins(jnp.asarray(codes), 20))
+    number = np.asarray(equal_width_bins(jnp.asarray(codes), 20))
     for i in range(2):
         bins = len(np.unique(number[:, i]))
         cells = len(np.unique(np.c_[number[:, i], np.asarray(factors.values)[:, 0]], axis=0))

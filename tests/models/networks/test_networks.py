@@ -12,6 +12,7 @@ from jaxdis.models.networks import _architectures as architectures
 from jaxdis.models.networks import _initialization as initialization
 from jaxdis.models.networks import _layers as layers
 from jaxdis.models.networks._functions import functions_of
+from tests.draws import normal, uniform
 from tests.models.conftest import largest_difference
 
 SMALL = {
@@ -40,21 +41,23 @@ def begun(network):
 
 def assert_same_values_and_gradients(found, wanted, images, kernel, tolerance=1e-5):
     """Values and both gradients of a sum of squares, relative to the largest of each."""
-    both = [
-        jax.value_and_grad(lambda *arguments, f=f: jnp.square(f(*arguments)).sum(), (0, 1))(images, kernel)
-        for f in (found, wanted)
-    ]
-    np.testing.assert_allclose(found(images, kernel), wanted(images, kernel), atol=tolerance)
-    for left, right in zip(*(jax.tree.leaves(result) for result in both), strict=True):
+
+    def values_and_gradients(f):
+        gradients = jax.grad(lambda *pair: jnp.square(f(*pair)).sum(), (0, 1))
+        return jax.jit(lambda *pair: (f(*pair), *gradients(*pair)))(images, kernel)
+
+    (values, *gradients), (expected, *of_expected) = values_and_gradients(found), values_and_gradients(wanted)
+    np.testing.assert_allclose(values, expected, atol=tolerance)
+    for left, right in zip(gradients, of_expected, strict=True):
         assert left.shape == right.shape
-        assert jnp.abs(left - right).max() < tolerance * jnp.abs(right).max()
+        assert np.abs(left - right).max() < tolerance * np.abs(right).max()
 
 
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("shape", [(6, 6, 1), (8, 12, 3), (7, 5, 2)])
 def test_a_convolution_equals_the_ordinary_one(size, shape, form):
-    images = jax.random.normal(jax.random.key(0), (2, *shape))
-    kernel = jax.random.normal(jax.random.key(1), (size, size, shape[-1], 5))
+    images = normal(0, (2, *shape))
+    kernel = normal(1, (size, size, shape[-1], 5))
     layout = ("NHWC", "HWIO", "NHWC")
 
     def ordinary(images, kernel):
@@ -65,8 +68,8 @@ def test_a_convolution_equals_the_ordinary_one(size, shape, form):
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4)])
 def test_a_transposed_convolution_equals_the_ordinary_one(shape, form):
-    images = jax.random.normal(jax.random.key(0), (2, *shape))
-    kernel = jax.random.normal(jax.random.key(1), (4, 4, shape[-1], 3))
+    images = normal(0, (2, *shape))
+    kernel = normal(1, (4, 4, shape[-1], 3))
 
     def ordinary(images, kernel):
         return jax.lax.conv_transpose(images, kernel, (2, 2), "SAME")
@@ -80,8 +83,8 @@ def test_a_transposed_convolution_equals_the_ordinary_one(shape, form):
     [(3, 1, 0), (3, 1, 1), (3, 2, 0), (3, 2, 1), (5, 1, 0), (5, 1, 2), (5, 1, 3), (5, 2, 2), (1, 1, 0)],
 )
 def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, padding, form):
-    images = jax.random.normal(jax.random.key(0), (2, *shape, 3))
-    kernel = jax.random.normal(jax.random.key(1), (size, size, 3, 2))
+    images = normal(0, (2, *shape, 3))
+    kernel = normal(1, (size, size, 3, 2))
     layout = ("NHWC", "HWIO", "NHWC")
 
     def ordinary(images, kernel):
@@ -93,8 +96,8 @@ def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, paddi
 
 
 def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced_images(form):
-    images = jax.random.normal(jax.random.key(0), (2, 3, 5, 4))
-    kernel = jax.random.normal(jax.random.key(1), (5, 5, 4, 3))
+    images = normal(0, (2, 3, 5, 4))
+    kernel = normal(1, (5, 5, 4, 3))
     layout = ("NHWC", "HWIO", "NHWC")
 
     def ordinary(images, kernel):
@@ -109,8 +112,8 @@ def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced
 
 @pytest.mark.parametrize("name", ["pooled_convolution", "enlarged_convolution"])
 def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name, form):
-    images = jax.random.normal(jax.random.key(0), (2, 6, 8, 3))
-    kernel = jax.random.normal(jax.random.key(1), (3, 3, 3, 2))
+    images = normal(0, (2, 6, 8, 3))
+    kernel = normal(1, (3, 3, 3, 2))
 
     def apart(images, kernel):
         images = convolution.enlarged(images) if name == "enlarged_convolution" else images
@@ -123,15 +126,16 @@ def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name, form):
 @pytest.mark.parametrize("shape", [(8, 8), (7, 10)])
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (4, 2), (2, 2), (5, 1), (5, 2)])
 def test_a_layer_is_that_of_flax(shape, size, stride, form):
-    images = jax.random.normal(jax.random.key(0), (2, *shape, 3))
+    images = normal(0, (2, *shape, 3))
     ordinary, found = (kind(4, (size, size), (stride, stride)) for kind in (nn.Conv, layers.Conv))
-    params = ordinary.init(jax.random.key(1), images)
-    np.testing.assert_allclose(found.apply(params, images), ordinary.apply(params, images), atol=1e-5)
+    params = jax.jit(ordinary.init)(jax.random.key(1), images)
+    outputs, expected = (jax.jit(module.apply)(params, images) for module in (found, ordinary))
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
 
 
 def test_running_variances_are_those_of_torch():
     """One pass of a batch of five: 0.9 of the old moments and 0.1 of the unbiased new ones."""
-    hidden = jax.random.normal(jax.random.key(0), (5, 1, 1, 2))
+    hidden = normal(0, (5, 1, 1, 2))
     module = layers.UnbiasedBatchNorm()
     shapes = layers.shapes_of(module, hidden, training=False)
     blank = layers.blank_statistics(shapes)
@@ -147,9 +151,9 @@ def test_running_variances_are_those_of_torch():
 
 def test_penalties_on_gradients_equal_those_of_ordinary_convolutions(form):
     """Second derivatives, as the gradient penalty of a critic takes them."""
-    images = jax.random.normal(jax.random.key(0), (2, 6, 8, 3))
-    kernels = {"down": jax.random.normal(jax.random.key(1), (4, 4, 3, 2))}
-    kernels["up"] = jax.random.normal(jax.random.key(2), (4, 4, 2, 3))
+    images = normal(0, (2, 6, 8, 3))
+    kernels = {"down": normal(1, (4, 4, 3, 2))}
+    kernels["up"] = normal(2, (4, 4, 2, 3))
     layout = ("NHWC", "HWIO", "NHWC")
 
     def ordinary(images, kernel):
@@ -161,18 +165,19 @@ def test_penalties_on_gradients_equal_those_of_ordinary_convolutions(form):
 
         return jnp.square(jax.grad(score)(images)).sum()
 
-    found = jax.grad(penalty)(kernels, down, convolution.transposed_convolution)
-    wanted = jax.grad(penalty)(kernels, ordinary, lambda *pair: jax.lax.conv_transpose(*pair, (2, 2), "SAME"))
-    assert largest_difference(found, wanted) < 1e-4 * max(jnp.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
+    gradients = jax.jit(jax.grad(penalty), static_argnums=(1, 2))
+    found = gradients(kernels, down, convolution.transposed_convolution)
+    wanted = gradients(kernels, ordinary, lambda *pair: jax.lax.conv_transpose(*pair, (2, 2), "SAME"))
+    assert largest_difference(found, wanted) < 1e-4 * max(np.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
 
 
 @pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None)])
 def test_a_zoo_of_convolutions_equals_one_after_another(axes, form):
-    images = jax.random.normal(jax.random.key(0), (2, 3, 6, 8, 4))
-    kernels = jax.random.normal(jax.random.key(1), (2, 4, 4, 4, 5))
+    images = normal(0, (2, 3, 6, 8, 4))
+    kernels = normal(1, (2, 4, 4, 4, 5))
     images, kernels = (array if axis == 0 else array[0] for array, axis in zip((images, kernels), axes, strict=True))
-    of_one = jax.grad(lambda *pair: jnp.square(down(*pair)).sum(), (0, 1))
-    found = jax.vmap(of_one, axes)(images, kernels)
+    of_one = jax.jit(jax.grad(lambda *pair: jnp.square(down(*pair)).sum(), (0, 1)))
+    found = jax.jit(jax.vmap(of_one, axes))(images, kernels)
     for i in range(2):
         pair = (array if axis is None else array[i] for array, axis in zip((images, kernels), axes, strict=True))
         for left, right in zip(found, of_one(*pair), strict=True):
@@ -190,7 +195,7 @@ def test_other_kernel_sizes_are_refused():
 @pytest.mark.parametrize("image_shape", [(16, 16, 1), (20, 33, 3)])
 @pytest.mark.parametrize("make", [architectures.locatello, architectures.burgess])
 def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
-    images = jax.random.uniform(jax.random.key(0), (3, *image_shape))
+    images = uniform(0, (3, *image_shape))
 
     def loss(params, network):
         _, encode, decode = functions_of(network)
@@ -217,7 +222,8 @@ def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
     ],
 )
 def test_published_parameter_counts(network, parameters):
-    assert architectures.num_parameters(begun(network)) == parameters
+    begun = jax.eval_shape(lambda key: functions_of(network).init(key, network.image_shape), jax.random.key(1))
+    assert architectures.num_parameters(begun) == parameters
 
 
 @pytest.mark.parametrize(("number", "parameters"), [(6, 5_018_002), (5, 4_017_002)])
@@ -248,7 +254,7 @@ def test_any_image_size(make, image_shape):
 def test_interleaved_outputs_are_the_same_columns_in_another_order():
     plain, interleaved = (architectures.burgess(image_shape=(16, 16, 1), interleaved=i, **SMALL) for i in (False, True))
     params = begun(plain)
-    images = jax.random.uniform(jax.random.key(1), (2, 16, 16, 1))
+    images = uniform(1, (2, 16, 16, 1))
     whole = np.concatenate(functions_of(plain).encode(params, images), axis=1)
     mean, log_variance = functions_of(interleaved).encode(params, images)
     np.testing.assert_array_equal(mean, whole[:, 0::2])
