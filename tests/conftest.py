@@ -18,6 +18,7 @@ from jaxdis._core import platforms, programs, runtime
 QUICK_TO_COMPILE = {
     "xla_backend_optimization_level": "0",
     "xla_cpu_use_fusion_emitters": "false",
+    "xla_llvm_disable_expensive_passes": "true",
     "xla_cpu_parallel_codegen_split_count": "1",
 }
 

@@ -32,7 +32,7 @@ def fit_logistic_validated(
     *,
     inverse_penalties: tuple[float, ...] = INVERSE_PENALTIES,
     folds: int = 5,
-    steps: int = STEPS,
+    steps: int | Int[Array, ""] = STEPS,
 ) -> Chosen:
     """Fit logistic regression to each factor at the inverse penalty with the best cross-validated accuracy.
 

@@ -108,7 +108,16 @@ def test_whatever_is_passed_gives_the_same_numbers(folder, untraced, samples, ar
     assert len(kept_files(folder)) == len(plan)
 
 
-@pytest.mark.parametrize("name", METRICS)
+def one_of_each_relation():
+    """All metrics; of those of one relation, the first alone is quick."""
+    seen = set()
+    for name, metric in METRICS.items():
+        relation = getattr(metric, "relation", None)
+        yield pytest.param(name, marks=[pytest.mark.slow] if relation in seen else [])
+        seen |= {relation} - {None}
+
+
+@pytest.mark.parametrize("name", list(one_of_each_relation()))
 def test_every_metric_can_be_kept(folder, untraced, name):
     """With names, shapes and dtypes; programs are compiled in the test above."""
     codes, factors = make()

@@ -11,14 +11,16 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
+from jaxdis._learners import logistic_validated
 from jaxdis._learners.logistic import STEPS
-from jaxdis._learners.logistic_validated import INVERSE_PENALTIES, fit_logistic_validated
+from jaxdis._learners.logistic_validated import INVERSE_PENALTIES
 from jaxdis.data._teapot import Gap
 from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.metrics._generalization import compositional_generalization, zero_shot
 from jaxdis.relations import RELATIONS
 from tests.golden_values import arrays, numbers
 
+fit_logistic_validated = jax.jit(logistic_validated.fit_logistic_validated, static_argnames="sizes")
 SIZES = (3, 2, 8)
 
 
@@ -109,7 +111,7 @@ def test_lasso_informativeness_as_accuracy(samples):
 def test_cross_validation_equals_sklearn(samples):
     """Mean accuracy over folds of every inverse penalty, and the accuracy of the model chosen."""
     codes, values, held_out, truth = samples
-    fit = jax.jit(lambda c, v: fit_logistic_validated(c, v, SIZES))
+    fit = functools.partial(fit_logistic_validated, sizes=SIZES)
     chosen = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
     named = held_out @ np.asarray(chosen.model.coefficients) + np.asarray(chosen.model.intercepts)
     start = 0
