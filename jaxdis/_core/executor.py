@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxdis._core import batches, programs, runtime
-from jaxdis._core.platforms import Program, platform_of, tracing_for
+from jaxdis._core.platforms import DETERMINISTIC_OPTIONS, Program, platform_of, tracing_for
 
 AXIS = "zoo"
 # Bytes of inputs on CPU at once. Small enough that a zoo streams through in bounded memory, large enough that
@@ -35,10 +35,12 @@ class Layout:
     Attributes:
       devices: each holds an equal share of the members.
       at_once: members that run together on one device (``vmap``); with 1, they run one after another (``lax.map``).
+      deterministic: whether programs repeat their results bit by bit on platforms that need to be told.
     """
 
     devices: tuple[jax.Device, ...]
     at_once: int = 1
+    deterministic: bool = False
 
     @classmethod
     def over(cls, devices: Sequence[jax.Device] | None, count: int, at_once: int = 1) -> "Layout":
@@ -147,6 +149,7 @@ def map_stages(
     *,
     batch_size: int | None = None,
     devices: tuple[jax.Device, ...] | None = None,
+    deterministic: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
     progress: Callable[[int, int], None] | None = None,
     arrived: Callable[[Hashable, Any], None] | None = None,
@@ -162,6 +165,7 @@ def map_stages(
         allows, on the ladder :data:`jaxdis._core.batches.RUNGS`.
       devices: when None, one per member on the default backend. On CPU, given devices are all used, even by fewer
         members: one program then serves zoos large and small.
+      deterministic: as in :class:`Layout`.
       chunk_bytes: bytes of members on the devices at once, on CPU or with a batch size.
       progress: called after every chunk with how many members are finished and how many there are.
       arrived: called with each stage and its result for each chunk; for the first chunk, before the next stage is
@@ -176,6 +180,7 @@ def map_stages(
     on_cpu = layout.platform == "cpu"
     if devices is not None and on_cpu:
         layout = Layout(devices)
+    layout = dataclasses.replace(layout, deterministic=deterministic and layout.platform in DETERMINISTIC_OPTIONS)
     num_devices = len(layout.devices)
     # Without a mesh, a single program takes host arrays, which starts faster than placing them first.
     placed = layout.mesh is not None or len(stages) > 1

@@ -16,6 +16,8 @@ FORMS_VARIABLE = "JAXDIS_FORMS"
 # XLA's own products on GPUs need tiles that it finds by trying them out; without a device to try them on, or where none
 # of the standard ones fits, compiling fails: "Couldn't find output tile sizes". Products of cuBLAS always compile.
 COMPILER_OPTIONS = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
+# Sums into places that are known at run time are atomic on GPUs, in any order; with these, samples are sorted by place.
+DETERMINISTIC_OPTIONS = {"gpu": {"xla_gpu_deterministic_ops": True}}
 _context = jax.make_user_context(default_value=None)
 
 
@@ -49,12 +51,14 @@ class Program:
     def __init__(self, function: Callable, layout: int, **how):
         self._layout, self._plain = layout, jax.jit(function, **how)
         self._of = {
-            platform: jax.jit(function, compiler_options=options, **how)
+            (platform, deterministic): jax.jit(function, compiler_options=options | more, **how)
             for platform, options in COMPILER_OPTIONS.items()
+            for deterministic, more in ((False, {}), (True, DETERMINISTIC_OPTIONS.get(platform, {})))
         }
 
     def _chosen(self, arguments):
-        return self._of.get(arguments[self._layout].devices[0].platform, self._plain)
+        layout = arguments[self._layout]
+        return self._of.get((layout.devices[0].platform, layout.deterministic), self._plain)
 
     def __call__(self, *arguments):
         return self._chosen(arguments)(*arguments)

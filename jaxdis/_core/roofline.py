@@ -32,6 +32,9 @@ MOVING = FREE | {
 # These read all of their operands, whatever their results are.
 WHOLE = {"reduce", "reduce-window", "dot", "convolution", "sort", "scatter"}
 COLLECTIVES = {"all-reduce", "all-gather", "collective-permute", "reduce-scatter", "all-to-all", "collective-broadcast"}
+# Floats that are combined, by a function of two of them, with what is in their places.
+SCATTER = re.compile(r"= f(?:32|64|16)\[\S* scatter\((?P<how>.*)to_apply=%?(?P<function>[\w.\-]+)")
+ADDING = re.compile(r"^%?(?P<name>[\w.\-]+) \(.*\{\n(?:\s+%.*\n)*\s+ROOT \S+ = \S+ add\(", re.MULTILINE)
 # A sort compares each element about so often, and passes over the data so often.
 SORT_FLOPS, SORT_PASSES = 200, 8
 
@@ -77,6 +80,12 @@ class Cost:
 
     def __mul__(self, count: float) -> "Cost":
         return Cost(*(count * a for a in dataclasses.astuple(self)))
+
+
+def sums_in_any_order(text: str) -> int:
+    """How many instructions of a program for a GPU add floats atomically, in an order that differs between runs."""
+    adding = set(ADDING.findall(text))
+    return sum("unique_indices=true" not in how for how, function in SCATTER.findall(text) if function in adding)
 
 
 def cost_of(text: str, turns: Callable[[str], float]) -> Cost:

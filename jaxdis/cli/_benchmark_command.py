@@ -46,6 +46,8 @@ class Benchmark:
     On an H200, most metrics took 0.7 to 3 times as long. This needs `pip install "jaxdis[aot]"`."""
     members: int = 1024
     """With --target: members of the zoo, of which as many run together as `evaluate` chooses."""
+    deterministic: bool = False
+    """With --target: as `evaluate(…, deterministic=True)` compiles metrics for a GPU."""
     methods: tuple[str, ...] = ()
     """With --target: methods of which one update is compiled, or all.
     They are vae_mlp, vae_conv, resnet_vae, infogan, monet, genesis and iodine."""
@@ -131,7 +133,8 @@ class Benchmark:
         target = TARGETS[self.target]
         target.devices()  # says what is missing before anything else
         console, rows = terminal.console(), []
-        for row in estimates.estimates(plan, target, self.members, self.samples):
+        how = {"samples": self.samples, "deterministic": self.deterministic}
+        for row in estimates.estimates(plan, target, self.members, **how):
             rows.append(row)
             tell_now_and_then(f"{len(rows)} of {len(plan) + len(methods)} compiled")
         for row in estimates.updates(methods, target, self.members):

@@ -23,7 +23,7 @@ import numpy as np
 from jaxdis._core import batches
 from jaxdis._core.executor import AXIS, Layout, _run, most_in_a_chunk
 from jaxdis._core.loops import MARK
-from jaxdis._core.roofline import Cost, cost_of
+from jaxdis._core.roofline import Cost, cost_of, sums_in_any_order
 from jaxdis._core.targets import Target, placed
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
@@ -61,7 +61,8 @@ class Estimate(NamedTuple):
     """What one program costs on a target, estimated from the compiled program and not measured.
 
     ``members`` run together; ``ms`` per member; ``bound``: by what; ``memory`` in bytes per member; ``fits``: members
-    that the device holds; ``half``: members of which starting kernels takes as long as their work.
+    that the device holds; ``half``: members of which starting kernels takes as long as their work; ``atomic``: how many
+    kernels add floats to places in any order, so that last digits may differ from run to run.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Estimate(NamedTuple):
     ms: float
     bound: str
     half: int
+    atomic: int = 0
 
 
 class Failure(NamedTuple):
@@ -99,9 +101,9 @@ def workload(samples: int = 10_000) -> tuple[np.ndarray, Factors, tuple[np.ndarr
 
 
 def estimates(
-    plan: Mapping[str, Metric], target: Target, members: int, samples: int = 10_000
+    plan: Mapping[str, Metric], target: Target, members: int, samples: int = 10_000, *, deterministic: bool = False
 ) -> Iterator[Estimate | Failure]:
-    """Compile each metric for a target, in the chunks that :func:`jaxdis.evaluate` takes there, and add up its cost."""
+    """Compile each metric for a target, as :func:`jaxdis.evaluate` does there in its chunks, and add up its cost."""
     device = target.devices()[0]
     codes, factors, test = workload(samples)
     for name, metric in plan.items():
@@ -111,7 +113,7 @@ def estimates(
         most = max(batches.rungs_of(members, most_in_a_chunk(1, inputs.members, 1, batches.INPUT_BYTES)))
 
         def lowered(at_once: int, one=inputs.members, stage=stage, shared=shared):
-            layout = Layout((device,), at_once)
+            layout = Layout((device,), at_once, deterministic)
             arguments = _repeated(one, at_once, layout), placed(np.zeros(1, np.int32), layout, AXIS)
             return _run.trace(score_member_often, (stage, 0), layout, *arguments, placed(shared, layout))
 
@@ -160,8 +162,9 @@ def _estimated(
         analysis = compiled.memory_analysis()
         memory = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
         if memory <= batches.SHARE * target.memory or not rungs:
-            cost = cost_of(compiled.as_text(), turns)
-            return judged(name, cost, seconds, memory, bytes_each, members, target)
+            text = compiled.as_text()
+            row = judged(name, cost_of(text, turns), seconds, memory, bytes_each, members, target)
+            return row._replace(atomic=sums_in_any_order(text))
     raise ValueError("members: must be at least 1")
 
 

@@ -77,6 +77,8 @@ class Score:
     """Members per batch on each device; by default chosen by backend and memory."""
     on_memory: Literal["refuse", "skip"] = "refuse"
     """What becomes of metrics that need more memory than is free: skip leaves them out and says why."""
+    deterministic: bool = False
+    """Repeat scores bit by bit on a GPU, where some metrics then take longer."""
     cache: Cache = None
 
     def run(self) -> None:
@@ -189,7 +191,7 @@ class Score:
         from jaxdis.evaluation._stages import stages_of
 
         key = jax.random.key(self.seed)
-        how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size, "on_memory": self.on_memory}
+        how = {name: getattr(self, name) for name in ("bootstrap", "batch_size", "on_memory", "deterministic")}
         (name, first), *others = group.items()
         if isinstance(first, Path):
             return {name: self._score_zoo(first, plan, key, how)}

@@ -68,6 +68,7 @@ def evaluate_encoder(
     arrived: Callable[[Scores], None] | None = None,
     members=None,
     on_memory: OnMemory = "refuse",
+    deterministic: bool = False,
     **unknown,
 ) -> Scores:
     """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
@@ -97,8 +98,8 @@ def evaluate_encoder(
         default for all others.
       progress: called with how many images are encoded and how many there are, for interventions too; True draws a bar.
         Without it, a warning names how many images interventions need if they are more than 100,000.
-      bootstrap, batch_size, devices, arrived, on_memory: as in :func:`evaluate`; a bootstrap leaves out metrics that
-        intervene.
+      bootstrap, batch_size, devices, arrived, on_memory, deterministic: as in :func:`evaluate`; a bootstrap leaves out
+        metrics that intervene.
       members: as in :func:`evaluate`; a zoo's labels when None.
 
     Returns:
@@ -117,6 +118,7 @@ def evaluate_encoder(
     _refuse_unknown(unknown)
     arguments = {"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived}
     arguments["on_memory"] = checked_value("on_memory", OnMemory, on_memory)
+    arguments["deterministic"] = checked_value("deterministic", bool, deterministic)
     standard = isinstance(metrics, str) and metrics == "standard"
     space, render = _opened(data, source)
     intervening = standard and not isinstance(space, PictureSpace)

@@ -65,6 +65,7 @@ def evaluate(
     ragged: bool = False,
     preset: str | None = None,
     on_memory: OnMemory = "refuse",
+    deterministic: bool = False,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
@@ -118,6 +119,9 @@ def evaluate(
         or on the device, by a formula that ``jaxdis list metrics NAME`` prints. ``"refuse"`` raises an error before
         anything is computed; ``"skip"`` computes the others, its columns are NaN, and :attr:`Scores.notes` says why. An
         evaluation that will take more than a minute is announced by the logger ``jaxdis``.
+      deterministic: whether scores must be the same bits in every run on a GPU. Some metrics add numbers there in an
+        order that differs between runs, and with it the last digits; sorting them first takes time. CPUs and TPUs
+        always repeat their scores.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
@@ -131,7 +135,7 @@ def evaluate(
     ``devices``.
     """
     metrics = preset_metrics(preset, metrics)
-    plan, how = plan_of(metrics), _check_run(batch_size, devices, progress)
+    plan, how = plan_of(metrics), _check_run(batch_size, devices, progress, deterministic)
     bootstrap, null = _check_bootstrap(bootstrap), check_null(null, weights=weights)
     checked_value("on_memory", OnMemory, on_memory)
     checked_value("arrived", Callable | None, arrived)
@@ -329,12 +333,15 @@ def _stacked(codes, arrays: dict) -> tuple[np.ndarray, dict]:
     return codes, {**arrays, **pairs, "active": active, "variances": variances}
 
 
-def _check_run(batch_size, devices, progress) -> dict:
+def _check_run(batch_size, devices, progress, deterministic) -> dict:
     """The executor's arguments."""
-    batch_size = checked_value("batch_size", Count | None, batch_size)
     checked_value("progress", Progress, progress)
-    progress = progress if callable(progress) else None
-    return {"batch_size": batch_size, "devices": checked_devices(devices), "progress": progress}
+    return {
+        "batch_size": checked_value("batch_size", Count | None, batch_size),
+        "devices": checked_devices(devices),
+        "progress": progress if callable(progress) else None,
+        "deterministic": checked_value("deterministic", bool, deterministic),
+    }
 
 
 def _in_turn(progress: Callable | None, number: int, passes: int) -> Callable | None:

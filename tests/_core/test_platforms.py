@@ -1,10 +1,13 @@
 """Forms follow the devices that run a program, not the default device, and traces of different platforms stay apart."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxdis import evaluate
 from jaxdis._core import executor, platforms
 from jaxdis._core.executor import Layout
 
@@ -49,3 +52,29 @@ def test_forms_can_be_chosen_anywhere(fresh, monkeypatch):
     assert platforms.platform_of(jax.devices("cpu")) == "gpu"
     with platforms.tracing_for("cpu"):
         assert platforms.on_cpu()
+
+
+def test_programs_for_gpus_are_deterministic_on_request(monkeypatch):
+    """Scores on a CPU are, and share their programs with those that need not be."""
+    chosen = []
+
+    def jit(function, compiler_options=None, **how):
+        def run(*arguments):
+            chosen.append(compiler_options)
+
+        return run
+
+    monkeypatch.setattr(jax, "jit", jit)
+    program = platforms.Program(of_member, layout=0)
+    for platform, deterministic in (("gpu", False), ("gpu", True), ("cpu", True)):
+        program(SimpleNamespace(devices=[SimpleNamespace(platform=platform)], deterministic=deterministic))
+    assert [options and options.get("xla_gpu_deterministic_ops", False) for options in chosen] == [False, True, None]
+
+
+def test_on_a_cpu_nothing_is_compiled_again_to_be_deterministic():
+    codes = np.random.default_rng(0).normal(size=(50, 3))
+    plain = evaluate(codes, np.arange(50)[:, None] % 3, "mig")
+    before = executor._run._cache_size()
+    again = evaluate(codes, np.arange(50)[:, None] % 3, "mig", deterministic=True)
+    assert executor._run._cache_size() == before
+    assert again["mig"] == plain["mig"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis._core.loops import MARK, repeat
-from jaxdis._core.roofline import COLLECTIVES, Cost, Module, cost_of, size_of
+from jaxdis._core.roofline import COLLECTIVES, Cost, Module, cost_of, size_of, sums_in_any_order
 
 FUSED = """HloModule fused
 
@@ -129,3 +129,29 @@ def test_products_of_a_library_are_counted_without_its_scratch_memory():
     assert cost.flops == 2 * 8 * 100 * 30 * 64
     assert cost.bytes == 4 * 8 * (100 * 64 + 64 * 30 + 100 * 30)
     assert cost.launches == 1.0
+
+
+def test_only_sums_of_floats_into_places_that_may_repeat_depend_on_their_order():
+    functions = """
+%sum.1 (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0), metadata={op_name="scatter-add"}
+  %b = f32[] parameter(1)
+  ROOT %c = f32[] add(%a, %b), metadata={op_name="scatter-add"}
+}
+
+%largest (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %c = f32[] maximum(%a, %b)
+}
+
+ENTRY %main (p: f32[9]) -> f32[9] {
+"""
+    for how, type, function, expected in (
+        ("", "f32", "sum.1", 1),
+        (", unique_indices=true", "f32", "sum.1", 0),
+        ("", "s32", "sum.1", 0),
+        ("", "f32", "largest", 0),
+    ):
+        line = f"  ROOT %s = {type}[9]{{0}} scatter(%p, %i, %u){how}, index_vector_dim=1, to_apply=%{function}\n}}\n"
+        assert sums_in_any_order(functions + line) == expected

@@ -57,6 +57,21 @@ def test_a_method_compiles_within_its_budget(target, name):
     check(row, target)
 
 
+@pytest.mark.aot
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dci", "dci_forest", "sap"])
+def test_sums_into_places_known_at_run_time_have_one_order_on_request(name):
+    """No two of them write the same place at once: samples are sorted by place, and each run is added up before."""
+    if not available("h100"):
+        pytest.skip("must have the compiler of h100: pip install '.[aot]'")
+    found = {}
+    for deterministic in (False, True):
+        (row,) = estimates({name: METRICS[name]}, TARGETS["h100"], MEMBERS, 1000, deterministic=deterministic)
+        found[deterministic] = row.atomic
+    assert found[False] > 0
+    assert found[True] == 0
+
+
 def test_every_metric_has_a_budget_and_turns():
     turns = json.loads((files("jaxdis.cli") / "turns.json").read_text())
     assert METRICS.keys() <= json.loads(FILE.read_text())["h100"].keys() & turns.keys()
