@@ -145,8 +145,9 @@ class Benchmark:
         for row in rows:
             table.add_row(row.name, *report.cells(row)[: report.SHOWN])
         console.print(table)
-        total = sum(row.ms for row in rows if isinstance(row, estimates.Estimate) and row.name in plan)
-        terminal.write(f"all together: {total:.3g} ms per member; {sum(map(_failed, rows))} do not compile")
+        least, most = estimates.together(plan, rows)
+        shared = f"{least:.3g} to {most:.3g}" if least < most else f"{most:.3g}"
+        terminal.write(f"all together: {shared} ms per member; {sum(map(_failed, rows))} do not compile")
         for path, text in ((self.out, report.to_json), (self.html, report.to_page)):
             if path is not None:
                 write_whole(path.resolve(), lambda file, text=text: file.write(text(target, rows).encode()))

@@ -122,6 +122,17 @@ def estimates(
         yield _estimated(name, lowered, rungs, bytes_each, target, turns_of(name))
 
 
+def together(plan: Mapping[str, Metric], rows: Sequence[Estimate | Failure]) -> tuple[float, float]:
+    """The least and most milliseconds of all metrics that compile, per member.
+
+    Metrics that share what they compute run in one program, which takes at least as long as the longest of them, and at
+    most as long as each alone.
+    """
+    alone = {row.name: row.ms for row in rows if isinstance(row, Estimate) and row.name in plan}
+    stages = [[alone[name] for name, _ in stage] for stage in stages_of(tuple((name, plan[name]) for name in alone))]
+    return sum(map(max, stages)), sum(map(sum, stages))
+
+
 def updates(
     methods: Mapping[str, tuple[Method, tuple[int, ...]]], target: Target, members: int
 ) -> Iterator[Estimate | Failure]:

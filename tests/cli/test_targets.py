@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from jaxdis import METRICS
 from jaxdis._core.roofline import Cost
 from jaxdis._core.targets import TARGETS
 from jaxdis.cli import _estimates as estimates
@@ -143,3 +144,15 @@ def test_the_first_hour_on_this_machine(tmp_path, monkeypatch):
     (row,) = result["training"]["rows"].values()
     assert row["ms_per_update"] > 0
     assert row["finite"]
+
+
+def test_metrics_that_share_a_fit_are_not_added_up():
+    """A forest for two of them: together at least the longer, at most both; a failure counts nothing."""
+    rows = [
+        estimates.judged(name, Cost(0.0, 0.0, bytes, 0.0), 0.0, 8e6, 0, 1, H100)
+        for name, bytes in (("dci_forest", 3352.32e6), ("structured", 2 * 3352.32e6), ("mig", 3352.32e6))
+    ]
+    plan = {name: METRICS[name] for name in ("dci_forest", "structured", "mig", "sap")}
+    least, most = estimates.together(plan, [*rows, estimates.Failure("sap", "no tile sizes")])
+    assert least == pytest.approx(rows[1].ms + rows[2].ms)
+    assert most == pytest.approx(sum(row.ms for row in rows))
