@@ -1,30 +1,13 @@
-"""Progress of what takes longer: a bar on a terminal or in a notebook, lines in a log, or a user's own function."""
+"""Progress of what takes longer: a bar, lines in a log, or a user's own function."""
 
 import contextlib
-import html
-import sys
-import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from jaxdis._core.bars import bar
 from jaxdis._core.options import checked_value
 
 # What the argument ``progress`` of functions may be: True for a bar, or a function of what is done and of all.
 Progress = Callable[[int, int], None] | bool | None
-# Seconds between lines, and before the first.
-EVERY = 30.0
-_told = time.monotonic()
-
-
-def tell_now_and_then(words: str) -> None:
-    """Write a line to standard error, unless there was one not long ago."""
-    global _told
-    if sys.stderr is None or time.monotonic() - _told < EVERY:
-        return
-    _told = time.monotonic()
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"{words}\n")
-        sys.stderr.flush()
 
 
 @contextlib.contextmanager
@@ -41,38 +24,3 @@ def reported(progress: Progress, what: str, of: str) -> Iterator[Callable]:
             yield show
     else:
         yield lambda done, total, words="": progress(done, total) if progress else None
-
-
-@contextlib.contextmanager
-def bar(what: str, of: str, console: Any = None) -> Iterator[Callable]:
-    """Draw a bar on standard error or in a notebook; elsewhere, write lines; yields ``(done, total, words="")``."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True) if console is None else console
-    if console.is_jupyter:  # rich would need ipywidgets, and warn of their absence
-        yield _in_notebook(what, of)
-    elif not console.is_terminal:
-        yield lambda done, total, words="": tell_now_and_then(_line(what, of, done, total, words))
-    else:
-        columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of), TimeRemainingColumn()
-        with Bar(*columns, TextColumn("{task.fields[words]}", markup=False), console=console, transient=True) as drawn:
-            task = drawn.add_task(what, total=None, words="")
-            yield lambda done, total, words="": drawn.update(task, completed=done, total=total, words=words)
-
-
-def _in_notebook(what: str, of: str) -> Callable:
-    from IPython.display import HTML, display
-
-    shown = display(HTML(""), display_id=True)
-
-    def show(done: int, total: int, words: str = ""):
-        line = html.escape(_line(what, of, done, total, words))
-        shown.update(HTML(f'<progress value="{done}" max="{total}"></progress> {line}'))
-
-    return show
-
-
-def _line(what: str, of: str, done: int, total: int, words: str) -> str:
-    return f"{what}: {done:,} of {total:,} {of}{words and '; ' + words}"

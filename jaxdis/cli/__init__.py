@@ -13,8 +13,8 @@ import warnings
 from jaxdis._core import interrupts
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._commands import COMMANDS, overview
 from jaxdis.cli._outputs import kept
-from jaxdis.cli._text import plain
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
@@ -75,49 +75,15 @@ def in_one_line(error: BaseException) -> str:
 def _run(arguments: list[str]) -> None:
     # The compiler's remarks are not for users; its errors arrive as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with terminal.sign_of_life("loading …"):
-        import jax  # noqa: F401
-        import tyro
-
-        from jaxdis.cli import _help as help
-        from jaxdis.cli._benchmark_command import Benchmark
-        from jaxdis.cli._compare_command import Compare
-        from jaxdis.cli._encode_command import Encode
-        from jaxdis.cli._listing import Data, List
-        from jaxdis.cli._report_command import Report
-        from jaxdis.cli._reproduce_command import Reproduce
-        from jaxdis.cli._score_command import Score
-        from jaxdis.cli._sensitivity_command import Sensitivity
-        from jaxdis.cli._show_command import Show
-        from jaxdis.cli._study_commands import Quickstart, Study
-        from jaxdis.cli._train_command import Train
-
-    commands = {
-        "quickstart": Quickstart,
-        "score": Score,
-        "show": Show,
-        "compare": Compare,
-        "report": Report,
-        "sensitivity": Sensitivity,
-        "train": Train,
-        "encode": Encode,
-        "study": Study,
-        "reproduce": Reproduce,
-        "benchmark": Benchmark,
-        "data": Data,
-        "list": List,
-    }
     if arguments[:2] == ["study", "sensitivity"]:  # where some look for it
         arguments = arguments[1:]
     terminal.print_anything()
     began = time.time()
-    commands = {name: help.in_words(command) for name, command in commands.items()}
-    description = plain(__doc__ or "")  # none under `python -OO`
     try:
-        with help.paragraphs_wrapped():
-            command = tyro.extras.subcommand_cli_from_dict(
-                commands, args=arguments, prog="jaxdis", description=description
-            )
+        if not arguments or arguments[0] in ("-h", "--help"):
+            print(overview())  # noqa: T201, since loading rich takes as long as all else
+            raise SystemExit(0 if arguments else EXIT_BAD_INPUT)
+        command = _parsed(arguments)
     except SystemExit:  # after its help
         _print_what_waits()
         raise
@@ -135,6 +101,25 @@ def _run(arguments: list[str]) -> None:
             raise KeyboardInterrupt(terminal.one_line(kept(command, began))) from None
         finally:
             _print_what_waits()
+
+
+def _parsed(arguments: list[str]):
+    """The command with its options; only its own module is loaded, unless a shell's completions are asked for."""
+    name, *options = arguments
+    completions = any(argument.startswith("--tyro-") for argument in arguments)
+    if name not in COMMANDS and not completions:
+        from jaxdis._core.lookup import look_up
+
+        look_up(name, COMMANDS, "command")
+    import tyro
+
+    from jaxdis.cli import _help as help
+
+    with help.paragraphs_wrapped():
+        if completions:
+            commands = {name: help.in_words(command.load()) for name, command in COMMANDS.items()}
+            return tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis")
+        return tyro.cli(help.in_words(COMMANDS[name].load()), args=options, prog=f"jaxdis {name}")
 
 
 def _print_what_waits() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from jaxdis._core import interrupts
-from jaxdis._core.progress import tell_now_and_then
+from jaxdis._core.bars import tell_now_and_then
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._outputs import check_pictures, make_room, write_figure
 

@@ -15,8 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxdis._core.bars import tell_now_and_then
 from jaxdis._core.files import read_json, write_whole
-from jaxdis._core.progress import tell_now_and_then
 from jaxdis.cli import _throughput as throughput
 from jaxdis.cli._first_hour_programs import CPU_MEMBERS, Pool, Scored, Trained, differences, plan, trainings
 

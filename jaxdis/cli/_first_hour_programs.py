@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from jaxdis._core import batches, runtime
+from jaxdis._core.bars import tell_now_and_then
 from jaxdis._core.executor import Layout, _run
-from jaxdis._core.progress import tell_now_and_then
 from jaxdis._core.roofline import cost_of
 from jaxdis._core.targets import TARGETS
 from jaxdis.cli import _throughput as throughput

@@ -352,7 +352,8 @@ class List:
             self._table()
 
     def _table(self) -> None:
-        rows = list(rows_of(self.what).values())
+        with terminal.sign_of_life("loading …"):
+            rows = list(rows_of(self.what).values())
         column = max(len(row.name) for row in rows if len(row.name) <= terminal.LONGEST_NAME) + 2
         for group, members in itertools.groupby(rows, key=lambda row: row.group):
             if group:

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from jaxdis._core.interrupts import STOPPED
-from jaxdis._core.zoo_files import ZOO_FILE
 
 KINDS_OF_CELLS = ("train", "encode", "score")
 
 
 def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> None:
     """Refuse to overwrite a file that the command reads, or the zoo and the settings of a run whose zoo it reads."""
+    from jaxdis._core.zoo_files import ZOO_FILE
+
     for given in inputs:
         if given is None:
             continue

@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxdis._core import progress
-from jaxdis._core.progress import tell_now_and_then
+from jaxdis._core.bars import bar as bar_on
+from jaxdis._core.bars import tell_now_and_then
 from jaxdis.cli._text import entry, wrapped
 
 # Longer names stand on a line of their own.
@@ -26,8 +26,8 @@ _OF_THE_CACHE = re.compile(r"Error (?:reading|writing) persistent compilation ca
 
 def start(cache: Path | None) -> None:
     """Use all cores as devices and keep compiled programs; call it before JAX makes its first array."""
-    from jaxdis._core import runtime
-
+    with sign_of_life("loading …"):
+        from jaxdis._core import runtime
     runtime.use_cpu_devices()
     runtime.use_compilation_cache(cache)
     # Tracing makes millions of objects, hardly any of which is garbage: looking for it takes a seventh of the time.
@@ -145,7 +145,7 @@ def first_sign(what: str) -> None:
 @contextlib.contextmanager
 def bar(what: str, of: str):
     """A progress bar on a terminal, elsewhere lines; yields the callback ``(done, total)`` that moves it."""
-    with progress.bar(what, of, console(error=True)) as show:
+    with bar_on(what, of, console(error=True)) as show:
         yield show
 
 

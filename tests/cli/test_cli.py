@@ -4,6 +4,7 @@ import ast
 import csv
 import errno
 import importlib
+import inspect
 import io
 import itertools
 import json
@@ -23,6 +24,7 @@ import jaxdis
 from jaxdis import cli
 from jaxdis._core.references import REFERENCES
 from jaxdis.cli import main
+from jaxdis.cli._commands import COMMANDS
 from jaxdis.cli._listing import rows_of
 
 
@@ -258,9 +260,6 @@ def test_help_breaks_no_sentence():
             assert not line or not above or line[0].isalpha() or above.endswith("."), text
 
 
-COMMANDS = ("quickstart", "score", "show", "train", "encode", "study", "reproduce", "benchmark", "data", "list")
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_is_in_words_and_fits_the_terminal(name, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
@@ -290,18 +289,18 @@ def test_nothing_is_said_if_nobody_reads_the_output(arguments):
 
 
 def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.bars.EVERY", 0.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     said = capsys.readouterr().err
     assert re.search("metrics: 1 of 2\n(.*\n)*metrics: 2 of 2\n", said)
-    monkeypatch.setattr("jaxdis._core.progress.EVERY", 60.0)
+    monkeypatch.setattr("jaxdis._core.bars.EVERY", 60.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.slow
 def test_training_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.bars.EVERY", 0.0)
     assert main(["train", "--data", "hearts", "--steps", "3", "--out", str(tmp_path)]) == 0
     assert re.search(r"^training: 3 of 3 updates; loss \d", capsys.readouterr().err, re.MULTILINE)
 
@@ -328,11 +327,39 @@ def test_docstrings_may_be_left_out():
     assert subprocess.run(command, capture_output=True).returncode == 0
 
 
-def test_help_of_all_commands_is_plain(capsys):
+def test_help_lists_all_commands(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as stop:
         main(["--help"])
     assert stop.value.code == 0
-    assert "``" not in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "``" not in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    for name, command in COMMANDS.items():
+        assert re.search(rf"^  {name}  ", printed, re.MULTILINE)
+        assert inspect.getdoc(command.load()).split("\n\n")[0].replace("\n", " ") == command.summary
+
+
+def test_without_a_command_the_commands_are_listed(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([])
+    assert stop.value.code == 2
+    assert "quickstart" in capsys.readouterr().out
+
+
+def test_an_unknown_command_is_answered_with_the_nearest(capsys):
+    assert "did you mean 'score'?" in refused(capsys, "scor")
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("score", "--help"), ("list", "references")])
+def test_help_is_shown_without_loading_heavy_libraries(arguments):
+    command = [sys.executable, "-X", "importtime", "-m", "jaxdis", *arguments]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert shown.stdout
+    loaded = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines()}
+    assert "jaxdis.cli" in loaded
+    assert not loaded & {"jax", "jaxlib", "flax", "scipy", "matplotlib", "numpy"}
+    assert ("tyro" in loaded) == (arguments != ("--help",))
 
 
 def refused(capsys, *arguments: object) -> str:

@@ -214,7 +214,7 @@ def test_a_run_directory_trains_once(tmp_path, config, images):
 
 
 def test_progress_shows_the_losses(config, members, images, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.bars.EVERY", 0.0)
     models.train(config, members.keys, members.hyperparameters, data=images, progress=True)
     assert re.search("training: 12 of 12 updates; loss .*reconstruction", capsys.readouterr().err)
 
