@@ -37,8 +37,9 @@ def negative_log_likelihood(
     With ``subtract_entropy``, the smallest attainable cross-entropy is subtracted (with probabilities clipped at 1e-6,
     like the option with the same name in Locatello et al.'s code (2020), where it is off).
     """
-    # XLA's CPU backend vectorizes along the last axis, which has length 1 in gray images: flat is 12 times faster.
-    logits, images = logits.reshape(-1), images.reshape(-1)
+    # XLA's CPU backend vectorizes along the last axis, which has length 1 in gray images: flat ones take a twelfth of
+    # the time. With all images in one line, it would divide to find each pixel's bias: updates took 15 % longer.
+    logits, images = (values.reshape(len(values), -1) for values in (logits, images))
     if reconstruction == "squared_error":
         return 0.5 * jnp.square(logits - images).sum()
     total = (jnp.maximum(logits, 0) - logits * images + jnp.log1p(jnp.exp(-jnp.abs(logits)))).sum()
