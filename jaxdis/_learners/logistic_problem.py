@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, Shaped
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.kernels.product import thin_product
 from jaxdis._core.loops import times
 from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.groups import Groups
@@ -134,8 +135,11 @@ class Problem(NamedTuple):
     def times_hessian(self, probability: Float[Array, "b s r"], vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
         def add(total, block, _):
             inputs, probability, class_weights = block
-            change = probability * (vector @ inputs)
-            change = change - probability * self.groups.to_classes(self.groups.over_classes(change))
+            change = probability * thin_product(vector, inputs)
+            sums = self.groups.over_classes(change)
+            if not on_cpu():  # two readers compute it sooner than one would store it for the other
+                change = probability * thin_product(jax.lax.optimization_barrier(vector), inputs)
+            change = change - probability * self.groups.to_classes(sums)
             return total + jnp.einsum("sn,en->se", class_weights * change, inputs)
 
         return self.over_blocks(add, self.penalty * vector, (self.inputs, probability, self.class_weights))

@@ -118,6 +118,9 @@ CASES = {
     "product": {
         f"{i} inputs": lambda rng, n, _, i=i: ((normal(rng, 8, i), normal(rng, i, 6)), {}) for i in (5, 40)
     },
+    "thin_product": {
+        f"{e} terms": lambda rng, n, _, e=e: ((normal(rng, 6, e), normal(rng, e, 9)), {}) for e in (3, 40)
+    },
     "convolution": {
         f"size {size}, stride {stride}, {padding}": lambda rng, n, _, size=size, stride=stride, padding=padding: (
             (images(rng, 3, 8, 7), normal(rng, size, size, 3, 2)), {"strides": (stride,) * 2, "padding": padding}
@@ -132,6 +135,7 @@ ONE_SIZE = {
     "running_sums",
     "pairs_of",
     "product",
+    "thin_product",
     "convolution",
     "transposed_convolution",
     "transposed_convolution_five",
@@ -144,6 +148,7 @@ TOLERANCES = {
     "sums_in_bins": 2e-4,
     "sums_in_classes": 2e-4,
     "product": 2e-5,
+    "thin_product": 2e-5,
     "convolution": 2e-5,
     "transposed_convolution": 2e-5,
     "transposed_convolution_five": 2e-5,
