@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.stats
+import scipy.special
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import random
@@ -76,7 +76,7 @@ def interval(score: np.ndarray | np.generic, replicates: np.ndarray, level: floa
     tail = (1 - level) / 2
     deviations = replicates - replicates.mean(axis=-1, keepdims=True)
     if kind == "normal":
-        reach = scipy.stats.t.isf(tail, deviations.shape[-1] - 1) * deviations.std(axis=-1, ddof=1)
+        reach = -scipy.special.stdtrit(deviations.shape[-1] - 1, tail) * deviations.std(axis=-1, ddof=1)
         below, above = -reach, reach
     else:
         below, above = np.quantile(deviations, [tail, 1 - tail], axis=-1)

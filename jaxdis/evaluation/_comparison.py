@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.html_table import html_table
@@ -237,6 +236,8 @@ def holm(p: Sequence[float]) -> list[float]:
 
 def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, level: float) -> Row:
     """Two sets compared in one column by their members."""
+    from scipy import stats
+
     x, y = first.scores[column], second.scores[column]
     if paired:
         both = np.isfinite(x) & np.isfinite(y)
@@ -265,6 +266,8 @@ def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, leve
 
 def _row(column, names, means, error: float, freedom: float, effect: float, shuffled: float, level: float) -> Row:
     """A row from a difference, its standard error and its degrees of freedom."""
+    from scipy import stats
+
     difference = means[1] - means[0]
     reach = float(stats.t.isf((1 - level) / 2, freedom) * error)
     if error > 0:
@@ -277,6 +280,8 @@ def _row(column, names, means, error: float, freedom: float, effect: float, shuf
 
 def _members_needed(effect: float, paired: bool) -> float:
     """How many members each set needs, or how many pairs, for the test to find an effect with probability .8."""
+    from scipy import stats
+
     if not math.isfinite(effect):
         return float(FEWEST)
     n = np.arange(FEWEST, MOST_MEMBERS + 1)

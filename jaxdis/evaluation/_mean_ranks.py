@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from jaxdis.evaluation._score_sets import ScoreSet, column_of, lower_is_better
 
@@ -51,6 +50,8 @@ def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) ->
             f"across: must have at least three sets and two values that all have, got {len(sets)} and {len(blocks)}"
         )
     rows = [[[place for place, each in enumerate(own) if each == block] for block in blocks] for own in values]
+    from scipy import stats
+
     found = []
     for column in columns:
         means = np.array(

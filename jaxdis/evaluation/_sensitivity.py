@@ -10,7 +10,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from scipy import stats
 
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.html_table import html_table
@@ -264,6 +263,8 @@ def order_of(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
 
     Both are NaN for fewer than two members, and τ for scores that are all equal.
     """
+    from scipy import stats
+
     pairs = math.comb(len(first), 2)
     if pairs == 0:
         return math.nan, math.nan

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
-from scipy.stats import rankdata
 
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.options import checked_key, shown
@@ -186,6 +185,8 @@ def rank_correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
     Ties share the middle rank; NaN for a row that is constant or not finite, and for fewer than two members.
     """
+
+    from scipy.stats import rankdata
 
     def standardized(rows):
         rows = np.asarray(rows, float)

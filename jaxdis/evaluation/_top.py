@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy.stats
+import scipy.special
 
 from jaxdis._core.options import checked_value, shown
 from jaxdis.evaluation._null import p_value
@@ -36,7 +36,9 @@ def best_codes(scores: "Scores", factor: str | int, count: int, relation: str | 
             break
         row = {"rank": len(rows) + 1, "code": code, "value": value, "share": value / ceiling[column].item()}
         if error is not None:
-            reach = scipy.stats.t.isf(0.025, scores.evaluation["bootstrap"] - 1).item() * error[code, column].item()
+            reach = (
+                -scipy.special.stdtrit(scores.evaluation["bootstrap"] - 1, 0.025).item() * error[code, column].item()
+            )
             row |= {"low": value - reach, "high": value + reach}
         if null is not None:
             row["p"] = p_value(value, null[column], error=False).item()
