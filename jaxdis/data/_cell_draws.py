@@ -95,9 +95,15 @@ def _weights(lattice: Lattice, columns: Mapping[int, np.ndarray], count: int) ->
 
 def cells(sizes: tuple[int, ...], tied: Listed, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
     """n independent cells from a lattice with these tied factors."""
+    return _cells(sizes, tied.positions, n, key, tied.cells, tied.weights)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _cells(sizes, positions, n: int, key, tied, weights) -> Int[Array, "n k"]:
+    """One program; operation by operation, it would be fifteen."""
     tied_key, free_key = jax.random.split(key)
-    rows = _pick(tied_key, jnp.asarray(tied.weights), (n,))
-    return _completed(sizes, tied.positions, free_key, jnp.asarray(tied.cells)[rows])
+    rows = _pick(tied_key, weights, (n,))
+    return _completed(sizes, positions, free_key, tied[rows])
 
 
 def cells_given(
