@@ -61,7 +61,8 @@ def fit_logistic(
     With more than 64 codes, quasi-Newton steps of limited memory come first, and mostly suffice; what they have learned
     of the Hessian is the preconditioner. They start from the Hessian along the 128 principal directions of the codes,
     where classes are coupled along the first few, and from a mean curvature of each class in all others. With more
-    codes than samples, descent is among their ``n`` coordinates in the span of the samples, where the optimum is.
+    codes than samples, descent is among their ``n`` coordinates in the span of the samples, where the optimum is, and
+    from the curvature along each of these.
 
     Contract:
 
@@ -80,13 +81,16 @@ def fit_logistic(
 
     Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted).
     """
-    if codes.shape[1] > codes.shape[0]:
+    n, d = codes.shape
+    if d > n:
         # An orthonormal basis of the span changes neither products nor lengths. Coordinates come from a decomposition
-        # of the codes, not of their Gram matrix, in which large codes would drown small ones.
-        basis, coordinates = jnp.linalg.qr(codes.T)
+        # of the codes, not of their Gram matrix, in which large codes would drown small ones. The basis stays in the
+        # form of reflections: to write it out takes as long as to find it.
+        reflections, scales = jnp.linalg.qr(codes.T, mode="raw")
         arguments = {"inverse_penalty": inverse_penalty, "weights": weights, "steps": steps}
-        model = fit_logistic(coordinates.T, classes, sizes, **arguments)
-        return model._replace(coefficients=basis @ model.coefficients)
+        model = fit_logistic(jnp.tril(reflections[:, :n]), classes, sizes, **arguments)
+        coefficients = jnp.pad(model.coefficients, ((0, d - n), (0, 0)))
+        return model._replace(coefficients=jax.lax.linalg.ormqr(reflections.T, scales, coefficients))
     problem = problem_of(codes, classes, sizes, inverse_penalty, weights)
     blocks = len(problem.inputs)
     stages = [(blocks, STILL)]

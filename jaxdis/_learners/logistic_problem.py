@@ -98,25 +98,21 @@ class Problem(NamedTuple):
         """Less its mean over the occurring classes of each factor, which moves no probability; 0 for other classes."""
         return _centered(vector, self.occurs[:, None], self.groups)
 
-    def logits(self, parameters: Float[Array, "s e"]) -> Float[Array, "b s r"]:
+    def logits(self, parameters: Float[Array, "c e"]) -> Float[Array, "b c r"]:
+        """The products of any vectors with the objective's samples, 0 for other samples."""
+
         def add(total, block, number):
             return jax.lax.dynamic_update_index_in_dim(total, parameters @ block[0], number, 0)
 
-        return self.over_blocks(add, jnp.zeros_like(self.hot), (self.inputs,))
+        blocks, _, rows = self.inputs.shape
+        return self.over_blocks(add, jnp.zeros((blocks, len(parameters), rows)), (self.inputs,))
 
     def at(self, parameters: Float[Array, "s e"], logits: Float[Array, "b s r"] | None = None) -> Point:
         def add(totals, block, number):
             inputs, longest, hot, true_class, class_weights, factor_weights, *known = block
             logits = known[0] if known else parameters @ inputs
             true = jnp.take_along_axis(logits, true_class, axis=0, mode="clip")
-            # Only a block that would overflow pays for the largest logit of every factor.
-            shifted, shift = jax.lax.cond(
-                longest * steepest > LARGEST_LOGIT,
-                lambda: from_largest(logits, self.groups),
-                lambda: (logits, jnp.zeros_like(true)),
-            )
-            exponentials = jnp.exp(shifted)
-            normalizer = self.groups.over_classes(exponentials)
+            exponentials, normalizer, shift = self._exponentials(logits, longest * steepest)
             probability = exponentials * self.groups.to_classes(1 / normalizer)
             loss = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=1)
             terms = (factor_weights * jnp.abs(true)).sum(axis=1)
@@ -126,11 +122,40 @@ class Problem(NamedTuple):
             return *sums, jax.lax.dynamic_update_index_in_dim(probabilities, probability, number, 0)
 
         none, slopes = jnp.zeros(len(self.groups.sizes)), jnp.zeros_like(parameters)
-        # No logit exceeds the longest sample times the longest vector of parameters; those of absent classes underflow.
-        steepest = jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
+        steepest = self._steepest(parameters)
         samples = (self.inputs, self.longest, self.hot, self.true_class)
         blocks = (*samples, self.class_weights, self.factor_weights, *(() if logits is None else (logits,)))
         return Point(parameters, *self.over_blocks(add, (none, none, slopes, jnp.zeros_like(self.hot)), blocks))
+
+    def slope_along(self, parameters: Float[Array, "s e"], logits, change: Float[Array, "b s r"]) -> Float[Array, " k"]:
+        """How fast each factor's loss at the parameters' logits grows as these change: no product with the inputs."""
+        steepest = self._steepest(parameters)
+
+        def add(total, block, _):
+            longest, hot, class_weights, logits, change = block
+            exponentials, normalizer, _ = self._exponentials(logits, longest * steepest)
+            probability = exponentials * self.groups.to_classes(1 / normalizer)
+            return total + self.groups.over_classes(class_weights * (probability - hot) * change).sum(axis=1)
+
+        blocks = self.longest, self.hot, self.class_weights, logits, change
+        return self.over_blocks(add, jnp.zeros(len(self.groups.sizes)), blocks)
+
+    def _steepest(self, parameters: Float[Array, "s e"]) -> Float[Array, ""]:
+        """The longest vector of parameters; those of absent classes underflow."""
+        return jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
+
+    def _exponentials(self, logits: Float[Array, "s r"], bound: Float[Array, ""]) -> tuple:
+        """Exponentials of logits less a shift, their sums over the classes of each factor, and the shift ``[k, r]``.
+
+        Only a block that would overflow, since its logits may reach the bound, pays for the largest of every factor.
+        """
+        shifted, shift = jax.lax.cond(
+            bound > LARGEST_LOGIT,
+            lambda: from_largest(logits, self.groups),
+            lambda: (logits, jnp.zeros((len(self.groups.sizes), logits.shape[1]))),
+        )
+        exponentials = jnp.exp(shifted)
+        return exponentials, self.groups.over_classes(exponentials), shift
 
     def times_hessian(self, probability: Float[Array, "b s r"], vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
         def add(total, block, _):

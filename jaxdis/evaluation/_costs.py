@@ -191,5 +191,5 @@ _OF_FEW_SAMPLES = {
     "linear_prediction": Terms(nd=2.0, nn=1.0),
     "logistic_importance": Terms(nd=1.5, nn=4.0, nv=75.0),
     "explicitness": Terms(nd=2.2, nn=4.0, nv=70.0),
-    "infoe": Terms(nd=2.0, nn=4.0, nv=120.0),
+    "infoe": Terms(nd=2.0, nn=3.0, nv=50.0),
 }
