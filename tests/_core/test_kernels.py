@@ -1,6 +1,5 @@
 """Every form of every kernel computes what its reference says: alone, jitted and batched."""
 
-import functools
 import importlib
 import pkgutil
 
@@ -115,9 +114,6 @@ CASES = {
         )
         for t in (1, 1001)
     },
-    "product": {
-        f"{i} inputs": lambda rng, n, _, i=i: ((normal(rng, 8, i), normal(rng, i, 6)), {}) for i in (5, 40)
-    },
     "thin_product": {
         f"{e} terms": lambda rng, n, _, e=e: ((normal(rng, 6, e), normal(rng, e, 9)), {}) for e in (3, 40)
     },
@@ -134,7 +130,6 @@ CASES = {
 ONE_SIZE = {
     "running_sums",
     "pairs_of",
-    "product",
     "thin_product",
     "convolution",
     "transposed_convolution",
@@ -147,7 +142,6 @@ TOLERANCES = {
     "running_sums": 2e-5,
     "sums_in_bins": 2e-4,
     "sums_in_classes": 2e-4,
-    "product": 2e-5,
     "thin_product": 2e-5,
     "convolution": 2e-5,
     "transposed_convolution": 2e-5,
@@ -221,34 +215,3 @@ def test_the_platform_chooses_the_form():
         with tracing_for(platform):
             assert kernel() == form
     assert kernel(form="b") == "for others"
-
-
-@pytest.mark.parametrize("batched", [False, True])
-@pytest.mark.parametrize("shape", [(64, 40, 3), (64, 512, 100), (1, 20, 10), (7, 9, 5)])
-def test_a_product_has_the_gradients_of_its_definition(shape, batched):
-    """Also forward, and to second order, as penalties on gradients need them."""
-    n, inputs, outputs = shape
-    rng = np.random.default_rng(0)
-    arrays = [normal(rng, 2, n, inputs), normal(rng, 2, inputs, outputs), normal(rng, 2, n, outputs)]
-
-    def gradients(product):
-        def of_value(rows, weights, factors):
-            return jax.grad(lambda rows, weights: (jnp.tanh(product(rows, weights)) * factors).sum(), (0, 1))(
-                rows, weights
-            )
-
-        def penalty(*arrays):
-            return sum(jnp.square(leaf).sum() for leaf in of_value(*arrays))
-
-        def of_both(rows, weights, factors):
-            forward = jax.jvp(product, (rows, weights), (jnp.sin(rows), jnp.cos(weights)))
-            return of_value(rows, weights, factors), jax.grad(penalty, (0, 1))(rows, weights, factors), forward
-
-        return jax.jit(jax.vmap(of_both))(*arrays) if batched else jax.jit(of_both)(*(array[0] for array in arrays))
-
-    expected = gradients(jnp.matmul)
-    for form in KERNELS["product"].forms:
-        found = gradients(functools.partial(KERNELS["product"], form=form))
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * np.abs(b).max()), found, expected
-        )

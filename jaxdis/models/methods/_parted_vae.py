@@ -311,7 +311,7 @@ class PartedVae(Method):
         return (jnp.square(difference) if self.reconstruction == "squared" else jnp.abs(difference)).sum()
 
     @property
-    def _logits(self):
+    def _logits(self) -> Dense:
         return Dense(sum(self.classes))
 
     def _parts(self, columns: Float[Array, "n v"]) -> list[Array]:

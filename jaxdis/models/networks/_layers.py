@@ -1,7 +1,7 @@
-"""Layers for the library's networks: those in ``flax.linen``, with products and convolutions in their fast forms.
+"""Layers for the library's networks: those in ``flax.linen``, with convolutions in their fast forms.
 
 This is the one place where a form is chosen: ``flax.linen.Conv`` makes the parameters, and what it is given as
-``conv_general_dilated`` computes; ``flax.linen.Dense`` computes by its ``dot_general``.
+``conv_general_dilated`` computes.
 
 References: Hochreiter & Schmidhuber 1997 (``Lstm``); Ba et al. 2016 (``ImageNorm``); Ulyanov et al. 2016
 (``InstanceNorm``).
@@ -17,10 +17,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.kernels import convolution
-from jaxdis._core.kernels.product import product
 from jaxdis._core.options import check_fields
 
-Dense = functools.partial(nn.Dense, dot_general=product)
+Dense = nn.Dense
 Lstm = nn.OptimizedLSTMCell
 Conv = functools.partial(nn.Conv, conv_general_dilated=convolution.convolution)
 # Of stride 2 with kernels of 4 and 5, and with a mean of 2 × 2 pixels after it or an enlargement before it.
