@@ -109,9 +109,11 @@ def _write(path: Path, function: Callable, tree, shapes: list) -> tuple[jax.expo
         program = jax.export.export(flat, platforms=["cpu"], disabled_checks=checks)(*shapes)
     except (_Unknown, NotImplementedError, ValueError):  # it calls back to Python, say
         return None
+    written = program.serialize()
     with contextlib.suppress(OSError):  # a full disk
-        files.write_arrays(path, {"result": structure}, {"program": np.frombuffer(program.serialize(), np.uint8)})
-    return program, structure
+        files.write_arrays(path, {"result": structure}, {"program": np.frombuffer(written, np.uint8)})
+    # As the next process will read it: its text, of which JAX's key for the compiled program is made, is the same.
+    return jax.export.deserialize(written), structure
 
 
 def _structure(tree) -> Any:

@@ -3,6 +3,9 @@
 import dataclasses
 import functools
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -412,3 +415,23 @@ def test_static_arguments_have_texts_of_their_own():
     for value in (np.float32(1), [1], {"a": 1}, frozenset(), jnp.sin, shapes_of, Own(1)):
         with pytest.raises(programs._Unknown):
             programs._identity(value)
+
+
+PROCESS = """
+import jax, numpy as np, jaxdis
+missed = []
+jax.monitoring.register_event_listener(lambda event, **_: missed.extend([event] * event.endswith("cache_misses")))
+values = np.random.default_rng(0).integers(0, 3, (60, 2))
+jaxdis.evaluate(np.random.default_rng(1).normal(size=(60, 3)), values, ["dci_forest", "explicitness", "sap"])
+print(len(missed))
+"""
+
+
+@pytest.mark.slow
+def test_the_second_process_compiles_nothing(tmp_path):
+    """A function that was just traced once had another text, and so another key, than when it was read again."""
+    settings = {**os.environ, "JAXDIS_CACHE": str(tmp_path)}
+    run = functools.partial(subprocess.run, [sys.executable, "-c", PROCESS], capture_output=True, text=True, check=True)
+    first, second = (int(run(env=settings).stdout) for _ in range(2))
+    assert first > 0
+    assert second == 0
