@@ -170,11 +170,10 @@ Each row is a function that reads samples, which may serve several metrics (`jax
 size grows while the others stay at 2,000 samples, 10 codes, 5 factors of 10 classes, and one member. The cells have
 the measured power between the two largest sizes, the power with which the algorithm must grow in the end, and the CPU
 seconds at the largest size, without compilation, on one core. A power below the algorithm's means that fixed costs
-still count; (!) marks one that is above it by more than 0.3. Mostly, that is because arrays outgrow a cache from one
-size to the next: 2,000 samples of up to 300 classes fit one, and so do 10,000 samples. Lasso and logistic regression
-also take more steps where there are more codes or classes. The last column is the largest memory of any cell, beyond
-that of the process. Functions that are not listed have not been measured. `benchmarks/growth.py` measures and writes
-this page.
+still count; (!) marks one that is above it by more than 0.3. Arrays may have outgrown a cache from one size to the
+next, and lasso and logistic regression take more steps where there are more codes or classes; the other marks have not
+been looked into. The last column is the largest memory of any cell, beyond that of the process. Functions that are not
+listed have not been measured. The machine ran other work as well. `benchmarks/growth.py` measures and writes this page.
 """
 
 
