@@ -7,6 +7,9 @@ from typing import NamedTuple
 from jaxdis.cli._text import entry, wrapped
 
 _USAGE = "usage: jaxdis [-h] [--version] [--debug] COMMAND …"
+_EXAMPLE = """Example, with arrays `codes` and `factors` in a file:
+
+  jaxdis score codes.npz --metrics mig sap"""
 _MORE = """`jaxdis COMMAND --help` explains a command.
 
 `jaxdis --debug COMMAND …` shows where in the program an error arose; `jaxdis --version` prints the version."""
@@ -87,4 +90,4 @@ def overview() -> str:
     """What ``jaxdis --help`` prints."""
     width, column = shutil.get_terminal_size().columns, max(map(len, COMMANDS)) + 4
     rows = (entry(f"  {name}", command.summary, column, width) for name, command in COMMANDS.items())
-    return "\n\n".join((_USAGE, "Commands:", "\n".join(rows), wrapped(_MORE, width)))
+    return "\n\n".join((_EXAMPLE, _USAGE, "Commands:", "\n".join(rows), wrapped(_MORE, width)))

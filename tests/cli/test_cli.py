@@ -334,6 +334,7 @@ def test_help_lists_all_commands(capsys, monkeypatch):
     assert stop.value.code == 0
     printed = capsys.readouterr().out
     assert "``" not in printed
+    assert printed.index("  jaxdis score codes.npz") < printed.index("usage:")
     assert max(map(len, printed.splitlines())) <= 80
     for name, command in COMMANDS.items():
         assert re.search(rf"^  {name}  ", printed, re.MULTILINE)
