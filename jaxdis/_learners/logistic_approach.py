@@ -68,14 +68,12 @@ def _moved(problem: Problem, point: Point, logits, decrease, expected) -> tuple[
     """The point to which each factor goes, and its logits; where no length is found, the factor stays."""
     change, k = problem.logits(decrease), len(expected)
 
-    at_start = problem.dot(problem.penalty * point.parameters, decrease)
-    curved = problem.dot(problem.penalty * decrease, decrease)
-
     def trial(state):
-        number, share, low, high, _ = state
+        number, share, low, high, *_ = state
         spread = problem.spread(share)
-        slope = problem.slope_along(point.parameters - spread * decrease, logits - spread[None] * change, change)
-        left = slope + at_start - share * curved
+        tried = logits - spread[None] * change
+        moved = problem.at(point.parameters - spread * decrease, tried)
+        left = problem.dot(problem.gradient(moved), decrease)
         short, long = left > SHORT * expected, ~(left >= -LONG * expected)
         low, high = jnp.where(short, share, low), jnp.where(long, share, high)
         # Where the line through the slopes at 0 and here crosses 0, within bounds: the slope falls along the step.
@@ -84,10 +82,7 @@ def _moved(problem: Problem, point: Point, logits, decrease, expected) -> tuple[
         guess = jnp.clip(guess, jnp.minimum(low + 0.1 * (high - low), farthest), farthest)
         undecided = (short | long) & (expected > 0)
         share = jnp.where(undecided, jnp.where(number < TRIALS, guess, 0.0), share)
-        return number + 1, share, low, high, undecided.any()
+        return number + 1, share, low, high, undecided.any(), moved, tried
 
-    begin = jnp.int32(0), jnp.ones(k), jnp.zeros(k), jnp.full(k, jnp.inf), jnp.array(True)
-    share = repeat("trials", lambda state: (state[0] <= TRIALS + 1) & state[4], trial, begin)[1]
-    spread = problem.spread(share)
-    moved = logits - spread[None] * change
-    return problem.at(point.parameters - spread * decrease, moved), moved
+    begin = jnp.int32(0), jnp.ones(k), jnp.zeros(k), jnp.full(k, jnp.inf), jnp.array(True), point, logits
+    return repeat("trials", lambda state: (state[0] <= TRIALS + 1) & state[4], trial, begin)[5:]

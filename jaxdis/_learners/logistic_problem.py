@@ -127,19 +127,6 @@ class Problem(NamedTuple):
         blocks = (*samples, self.class_weights, self.factor_weights, *(() if logits is None else (logits,)))
         return Point(parameters, *self.over_blocks(add, (none, none, slopes, jnp.zeros_like(self.hot)), blocks))
 
-    def slope_along(self, parameters: Float[Array, "s e"], logits, change: Float[Array, "b s r"]) -> Float[Array, " k"]:
-        """How fast each factor's loss at the parameters' logits grows as these change: no product with the inputs."""
-        steepest = self._steepest(parameters)
-
-        def add(total, block, _):
-            longest, hot, class_weights, logits, change = block
-            exponentials, normalizer, _ = self._exponentials(logits, longest * steepest)
-            probability = exponentials * self.groups.to_classes(1 / normalizer)
-            return total + self.groups.over_classes(class_weights * (probability - hot) * change).sum(axis=1)
-
-        blocks = self.longest, self.hot, self.class_weights, logits, change
-        return self.over_blocks(add, jnp.zeros(len(self.groups.sizes)), blocks)
-
     def _steepest(self, parameters: Float[Array, "s e"]) -> Float[Array, ""]:
         """The longest vector of parameters; those of absent classes underflow."""
         return jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())

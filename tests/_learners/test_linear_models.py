@@ -372,7 +372,7 @@ def objective(codes, classes, coefficients, intercepts, inverse_penalty):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "d"), [(500, 80), (150, 400)])
+@pytest.mark.parametrize(("n", "d"), [(500, 80), (100, 90), (150, 400)])
 def test_many_codes_reach_the_optimum_of_scikit_learn(n, d):
     """Rare classes and one that is missing, strong and weak penalties, and codes that make products ill-conditioned."""
     sizes, rng = (3, 7), np.random.default_rng(6)
