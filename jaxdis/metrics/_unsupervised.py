@@ -10,13 +10,14 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, over_samples, power_of_two_below, rounding_of, safe_divide
-from jaxdis._core.kernels.tables import pair_tables
-from jaxdis._core.loops import repeat
+from jaxdis._core.kernels.tables import pair_sums, pair_tables
+from jaxdis._core.loops import each, repeat
 from jaxdis._core.options import Bins
+from jaxdis._core.platforms import on_cpu
 from jaxdis._core.spec import metric
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import equal_width_bins
-from jaxdis.relations._information import information_of_tables
+from jaxdis.relations._information import RESOLUTION, information_of_tables
 
 # Two codes closer to one another than this share of a standard deviation are duplicates to float32.
 SMALLEST_EIGENVALUE = 1e-7
@@ -33,6 +34,8 @@ CONJUGATE_STEPS = 60
 ROOTS_APART = 0.005
 # Bins of the codes of a block. The joint tables of two blocks, 26 MB, are read soon after they are counted.
 BLOCK_BINS = 2560
+# With more samples, the logarithms of counts are computed: a table of them would be a large part of the program.
+MOST_COUNTS = 2**17
 _multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
@@ -291,13 +294,38 @@ def _information_of_pairs(number: Int[Array, "n d"], bins: int) -> Float[Array, 
     columns = jnp.pad(number, ((0, 0), (0, blocks * width - d))).T.reshape(blocks, width, n)
 
     def of_blocks(pair):
-        rows, others = columns[pair[0]], columns[pair[1]]
-
-        tables = pair_tables(rows.T, others.T, bins)
-        return information_of_tables(tables, (bins,) * width)[0]
+        rows, others = columns[pair[0]].T, columns[pair[1]].T
+        if n <= MOST_COUNTS and on_cpu():
+            return _information_by_terms(rows, others, bins)
+        return information_of_tables(pair_tables(rows, others, bins), (bins,) * width)[0]
 
     left, right = (side.astype(np.int32) for side in np.triu_indices(blocks))
     found = jax.lax.map(of_blocks, jnp.stack([left, right], axis=1))
     matrix = jnp.zeros((blocks, blocks, width, width))
     matrix = matrix.at[right, left].set(jnp.swapaxes(found, 1, 2)).at[left, right].set(found)
     return jnp.swapaxes(matrix, 1, 2).reshape(blocks * width, blocks * width)[:d, :d]
+
+
+def _information_by_terms(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int) -> Float[Array, "d e"]:
+    """Mutual information from ``c log c`` of counts: ``n`` times it is their sum over cells, less rows, less columns,
+    plus ``n log n``.
+
+    These are read from a table, as two integers, so that no sum rounds: whole units, of which the result is at most
+    2^30, and finer ones, of which all cells, rows and columns make at most 2^30. Whole units may wrap on the way.
+    """
+    n = left.shape[0]
+    unit, finer = (2.0 ** np.floor(30 - np.log2(most)) for most in (n * np.log(bins + 1), (bins + 1) ** 2))
+    count = np.arange(n + 1, dtype=np.float64)
+    exact = unit * count * np.log(np.maximum(count, 1))
+    whole = np.floor(exact)
+    terms = jnp.asarray(np.stack([whole, np.round((exact - whole) * finer)]).astype(np.int64).astype(np.int32))
+
+    def of_codes(number):
+        counts = each(lambda column: jnp.zeros(bins, jnp.int32).at[column].add(1), number.T)
+        return terms[:, counts].sum(axis=2)
+
+    rows, columns = of_codes(left)[:, :, None], of_codes(right)[:, None, :]
+    sums = pair_sums(left, right, bins, terms) - rows - columns + terms[:, n, None, None]
+    whole, fine = sums.astype(jnp.float32)
+    information = (whole + fine / finer) / (n * unit)
+    return jnp.where(information < RESOLUTION, 0.0, information)

@@ -65,6 +65,17 @@ CASES = {
         )
         for d, e, bins in ((2, 3, 5), (17, 18, 5), (2, 3, 33))
     },
+    "pair_sums": {
+        f"{d} and {e} codes, {bins} bins": lambda rng, n, _, d=d, e=e, bins=bins: (
+            (
+                *(rng.integers(0, 4, (n, width)).astype(np.int32) for width in (d, e)),
+                bins,
+                rng.integers(-(2**31), 2**31, (2, n + 1)).astype(np.int32),
+            ),
+            {},
+        )
+        for d, e, bins in ((2, 3, 5), (17, 18, 5), (2, 3, 33))
+    },
     "segment_tables": {
         "pixels": lambda rng, n, _: ((*(rng.integers(0, 7, (2, n)).astype(np.int32) for _ in range(2)), 5, 6), {})
     },

@@ -175,6 +175,21 @@ def test_code_information_of_several_blocks_of_codes_equals_sklearns(monkeypatch
     assert scores["shared"] == pytest.approx(expected.sum() / 42, abs=1e-6)
 
 
+@pytest.mark.parametrize(("n", "bins"), [(2, 2), (36, 20), (10_000, 20), (10_000, 40), (2**17, 3), (2**17 + 1, 3)])
+def test_information_of_weak_exact_and_missing_relations_keeps_its_digits(n, bins):
+    rng, sample = np.random.default_rng(0), np.arange(n)
+    number = np.stack([sample % 2, sample // 2 % 2, rng.integers(0, bins, n), rng.integers(0, bins, n)], axis=1)
+    skewed = (bins * rng.random(n) ** 9).astype(int)  # one bin holds most samples, others few
+    number = np.column_stack([number, number[:, 2], skewed, np.where(sample < 2, 1, skewed), 0 * sample])
+    found = _unsupervised._information_of_pairs(jnp.asarray(number, jnp.int32), bins)
+    expected = np.array([[mutual_info_score(a, b) for b in number.T] for a in number.T])
+    tolerance = {"rtol": 2e-6, "atol": 1e-10} if n <= _unsupervised.MOST_COUNTS else {"rtol": 1e-4, "atol": 1e-7}
+    np.testing.assert_allclose(found, expected, **tolerance)
+    assert not found[-1].any()
+    if n % 4 == 0:
+        assert found[0, 1] == 0
+
+
 @pytest.mark.parametrize("constant", [0, 35])
 def test_total_correlation_of_more_codes_than_samples(constant):
     """However many of them are constant."""

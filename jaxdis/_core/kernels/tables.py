@@ -122,6 +122,14 @@ def _pairs_by_bits(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int)
     """Count the samples in two bins as the bits that both sets of samples have in common."""
     if bins > MOST_BITS:
         return _pairs_by_scatter(left, right, bins)
+    tables = _with_tiles_of_bits(left, right, bins, lambda counts: counts)
+    tables = tables.swapaxes(1, 2).astype(jnp.float32)  # [tile, codes and bins, tile, ...]
+    tables = tables.reshape(-1, bins, tables.shape[2] * tables.shape[3])
+    return tables[: left.shape[1], :, : right.shape[1] * bins]
+
+
+def _with_tiles_of_bits(left, right, bins: int, finish):
+    """``finish(counts)`` of each two tiles' codes: ``[t, u, ...]``."""
 
     def with_tile(rows):
         def add(counts, words):
@@ -130,14 +138,13 @@ def _pairs_by_bits(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int)
             return counts + sum(map(jax.lax.population_count, both)), None
 
         def tables(others):
-            return jax.lax.scan(add, jnp.zeros((rows.shape[-1], others.shape[-1]), jnp.uint32), (rows, others))[0]
+            begin = jnp.zeros((rows.shape[-1], others.shape[-1]), jnp.uint32)
+            return finish(jax.lax.scan(add, begin, (rows, others))[0])
 
         return jax.lax.map(tables, others)
 
     rows, others = (_bits_of_bins(number, bins) for number in (left, right))
-    tables = jax.lax.map(with_tile, rows).swapaxes(1, 2).astype(jnp.float32)  # [tile, codes and bins, tile, ...]
-    tables = tables.reshape(-1, bins, tables.shape[2] * tables.shape[3])
-    return tables[: left.shape[1], :, : right.shape[1] * bins]
+    return jax.lax.map(with_tile, rows)
 
 
 def _bits_of_bins(number: Int[Array, "n d"], bins: int) -> UInt32[Array, "t c w s"]:
@@ -166,6 +173,43 @@ pair_tables = Kernel(
     {"scatter": _pairs_by_scatter, "bits": _pairs_by_bits, "matmul": _pairs_by_product},
     cpu="bits",
     accelerator="matmul",
+)
+
+
+def _sums_reference(left, right, bins, terms):
+    tables = _pairs_reference(left, right, bins).reshape(left.shape[1], bins, right.shape[1], bins)
+    return terms[:, tables.astype(np.int32)].sum(axis=(2, 4), dtype=terms.dtype)
+
+
+def _sums_of_tables(left, right, bins, terms):
+    tables = pair_tables(left, right, bins).reshape(left.shape[1], bins, right.shape[1], bins)
+    return jnp.stack([_terms_at(row, tables).sum(axis=(1, 3)) for row in terms])
+
+
+def _sums_by_bits(
+    left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int, terms: Int[Array, "w m"]
+) -> Int[Array, "w d e"]:
+    """Read the terms of a tile's tables while these are in cache."""
+    if bins > MOST_BITS:
+        return _sums_of_tables(left, right, bins, terms)
+
+    def finish(counts):
+        counts = counts.reshape(counts.shape[0] // bins, bins, -1, bins)
+        return jnp.stack([_terms_at(row, counts).sum(axis=(1, 3)) for row in terms])
+
+    sums = jnp.moveaxis(_with_tiles_of_bits(left, right, bins, finish), 2, 0).swapaxes(2, 3)
+    sums = sums.reshape(len(terms), sums.shape[1] * sums.shape[2], -1)
+    return sums[:, : left.shape[1], : right.shape[1]]
+
+
+def _terms_at(terms, counts):
+    return terms.at[counts.astype(jnp.int32)].get(mode="promise_in_bounds")
+
+
+# ``pair_sums(left [n, d], right [n, e], bins, terms [w, n + 1]) -> [w, d, e]``: sums over the cells of each two codes'
+# joint table, to which a cell adds the term of its count; ``w`` sets of terms, integers whose sums may wrap around.
+pair_sums = Kernel(
+    _sums_reference, {"tables": _sums_of_tables, "bits": _sums_by_bits}, cpu="bits", accelerator="tables"
 )
 
 
