@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int, UInt
 
 from jaxdis._core.arrays import ordered_keys, sort_columns, stable_order
 from jaxdis._core.kernels.sums import running_sums, sums_in_bins
+from jaxdis._core.loops import each
 from jaxdis._learners.trees import NEVER, TIE, Totals, gain_of, pick
 
 
@@ -110,10 +111,15 @@ def quantile_bins(
 def _number(codes, edges) -> Int[Array, "d n"]:
     """How many edges lie below each code."""
 
-    def count(number, edge):
-        return number + jnp.greater(codes.T, edge[:, None]).astype(jnp.int32), None
+    def of_code(code_and_edges):
+        code, edges = code_and_edges
 
-    return jax.lax.scan(count, jnp.zeros(codes.T.shape, jnp.int32), edges)[0]
+        def count(number, edge):
+            return number + jnp.greater(code, edge).astype(jnp.int32), None
+
+        return jax.lax.scan(count, jnp.zeros(code.shape, jnp.int32), edges)[0]
+
+    return each(of_code, (codes.T, edges.T))
 
 
 def weights_of_nodes(
