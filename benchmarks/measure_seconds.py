@@ -3,7 +3,8 @@
 ``taskset -c 0 python -m benchmarks.measure_seconds [NAME …]`` writes ``jaxdis/evaluation/seconds.json``: seconds of
 10,000 samples × 1,000 codes with 100 classes, and the powers with which these grow. That of codes is measured; time is
 taken to grow in proportion to samples, and to classes where a model is fitted to each. A name that ends with ", many
-codes" stands for what is measured with thousands of codes: other forms are used there than with hundreds.
+codes" stands for what is measured with thousands of codes: other forms are used there than with hundreds. One that ends
+with ", histogram" stands for trees with this splitter, whose time hardly falls with few samples.
 """
 
 import json
@@ -25,6 +26,8 @@ SAMPLES, CODES, SIZES = 2000, (64, 256), (3, 6, 11, 40, 40)  # 100 classes
 FEW_CODES = {"mutual_information_neural": (2, 4), "impact_intensity": (8, 24)}  # seconds for each pair, or to compile
 OF_MANY = ", many codes"
 MANY_SAMPLES, MANY_CODES = 10_000, (1000, 4096)
+BY_HISTOGRAMS = ", histogram"
+WITH_SPLITTER = ("boosted_trees", "downstream_trees")
 OF_MANY_CODES = ("code_information", "explicitness", "logistic_importance", "total_correlation")
 PER_CLASS = ("boosted_trees", "downstream_trees", "explicitness", "infoe", "logistic_importance", "svm_accuracy")
 
@@ -52,9 +55,9 @@ def seconds(metric, samples: int, codes: int, sizes) -> float:
 
 
 def measured(name: str, metric) -> list[float]:
-    samples, (less, more) = SAMPLES, FEW_CODES.get(name, CODES)
-    if name.endswith(OF_MANY):
-        samples, less, more = MANY_SAMPLES, *MANY_CODES
+    of_many = name.endswith(OF_MANY)
+    samples = MANY_SAMPLES if of_many or name.endswith(BY_HISTOGRAMS) else SAMPLES
+    less, more = MANY_CODES if of_many else FEW_CODES.get(name, CODES)
     few, many = (seconds(metric, samples, codes, SIZES) for codes in (less, more))
     power = round(max(math.log(many / few) / math.log(more / less), 1.0), 2)
     by_samples = float(not name.startswith("total_correlation"))  # of covariances, whose decomposition takes longest
@@ -65,6 +68,7 @@ def measured(name: str, metric) -> list[float]:
 def main(names) -> None:
     table = json.loads(PATH.read_text())
     rows = sources() | {name + OF_MANY: sources()[name] for name in OF_MANY_CODES}
+    rows |= {name + BY_HISTOGRAMS: rows[name].with_options(splitter="histogram") for name in WITH_SPLITTER}
     for name, metric in rows.items():
         if names and name not in names:
             continue

@@ -182,12 +182,12 @@ def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
 def _expected(distances, same, reach, neighbors: int):
     """``E ψ(m)`` for a chunk's samples, from their distances to all samples and from who shares their class."""
     own = jnp.where(same, distances, jnp.inf)
-    # In a class of at most k samples, the farthest one counts.
-    farthest = jnp.where(same, distances, -jnp.inf).max(axis=1)
-    radius = jnp.where(reach < neighbors, farthest, smallest(own, neighbors + 1)[:, -1])[:, None]
+    nearest = smallest(own, neighbors + 1)
+    # In a class of at most k samples, the farthest one counts. All that are nearer are among the nearest.
+    radius = jnp.take_along_axis(nearest, reach[:, None], axis=1)
     itself = (radius[:, 0] > 0).astype(jnp.int32)
     inside = count(distances < radius) - itself
-    inside_class = count(own < radius) - itself
+    inside_class = count(nearest < radius) - itself
     shell = count(distances == radius) + itself - 1
     shell_class = count(own == radius) + itself - 1
     return expected_digamma(reach - inside_class, shell_class, inside, shell, shell_class)

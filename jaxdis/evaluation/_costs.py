@@ -21,6 +21,8 @@ CONTINUOUS = 20
 BINS = 32
 # From so many codes on, seconds are those measured with thousands where other forms are used than with hundreds.
 MANY_CODES = 600
+# The stages of boosting that were measured.
+STAGES = 100
 
 
 class Size(NamedTuple):
@@ -133,10 +135,11 @@ def bytes_of(spec: Spec, size: Size) -> float:
 
 
 def seconds_of(spec: Spec, codes: int = 0) -> Seconds | None:
-    """None for a function that was not measured."""
-    of_many = _measured().get(f"{spec.name}, many codes") if codes >= MANY_CODES else None
-    found = of_many or _measured().get(spec.name)
-    return Seconds(*found) if found else None
+    """None for a function that was not measured. Boosting takes as long as its stages."""
+    form = spec.all_options.get("splitter", "many codes" if codes >= MANY_CODES else "")
+    found = _measured().get(f"{spec.name}, {form}") or _measured().get(spec.name)
+    stages = spec.all_options.get("stages", STAGES)
+    return Seconds(found[0] * stages / STAGES, *found[1:]) if found else None
 
 
 @functools.cache

@@ -42,6 +42,16 @@ def test_every_metric_and_relation_has_both_formulas():
     assert not [name for name, metric in sources().items() if seconds_of(metric.source) is None]
 
 
+def test_boosting_takes_as_long_as_its_stages_and_splitter():
+    boosted = sources()["boosted_trees"]
+    exact, few, histogram = (
+        seconds_of(boosted.with_options(**options).source)
+        for options in ({}, {"stages": 25}, {"splitter": "histogram"})
+    )
+    assert few.seconds == exact.seconds / 4
+    assert 0 < histogram.seconds < exact.seconds / 2
+
+
 def test_formulas_as_numbers_and_words():
     size = Size.of(300, 10, (4, None), held_out=60)
     assert size == Size(300, 60, 10, 2, 24)
