@@ -78,6 +78,11 @@ class Boosted(NamedTuple):
     test: Float[Array, "m c"]
 
 
+def bins_for(samples: int) -> int:
+    """Bins per code where none are asked for."""
+    return 64 if samples >= MANY else 128
+
+
 # Compiled also when called eagerly: rounding, and hence the choice among nearly equal splits, is then the same.
 @functools.partial(jax.jit, static_argnames=("sizes", "splitter", "max_bins", "stages", "rate", "depth"))
 def fit_boosting(
@@ -132,14 +137,14 @@ def fit_boosting(
     Reference: Friedman 2001, §4.5–4.6 and algorithm 6 (importances: §8.1).
     """
     columns = Columns.of(sizes)
-    max_bins = max_bins or (64 if codes.shape[0] >= MANY else 128)
+    max_bins = max_bins or bins_for(codes.shape[0])
     if weights is not None:
         weights = weights * ((weights > 0).astype(jnp.float32).sum() / weights.sum())
         codes = without_weightless(codes, weights)
     if splitter == "exact":
         finder, numbers, held_out_numbers = exact_order(codes, weights, held_out, columns.own(values))
     else:
-        finder, numbers, held_out_numbers = quantile_histogram(codes, weights, held_out, max_bins)
+        finder, numbers, held_out_numbers = quantile_histogram(codes, weights, held_out, max_bins, len(columns.factor))
     weights = finder.weights
     targets, shift, scale = _targets(values, columns, weights)
     start, newton = _start(targets, columns, weights)

@@ -13,6 +13,8 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from jaxdis._core.spec import Spec
+from jaxdis._learners.boosting import bins_for
+from jaxdis._learners.splits_histogram import BLOCK_NUMBERS
 from jaxdis.relations._blocks import width_of
 
 # Classes into which a continuous factor counts as cut.
@@ -53,7 +55,7 @@ class Terms:
     Attributes:
       nd, ndk, ndv: samples × codes, held-out ones included, and these × factors or × classes.
       block, blockk: training samples × a block's codes (:mod:`jaxdis.relations._blocks`), and × factors.
-      tables: a block's codes × their bins × classes.
+      tables: a block's codes × their bins × classes; dbv: all codes × bins × classes; few: 2 million of these at most.
       d, dd, ddk, dv: codes, codes², these × factors, and codes × classes.
       nn, nv: samples², and samples × classes.
       millions: whatever the sizes are.
@@ -66,6 +68,8 @@ class Terms:
     block: float = 0.0
     blockk: float = 0.0
     tables: float = 0.0
+    dbv: float = 0.0
+    few: float = 0.0
     d: float = 0.0
     dd: float = 0.0
     ddk: float = 0.0
@@ -80,7 +84,9 @@ class Terms:
         codes, width = (n + size.held_out) * d, width_of(n, d)
         numbers = (self.nd + self.ndk * k + self.ndv * v) * codes + 1e6 * self.millions
         numbers += ((self.block + self.blockk * k) * n + self.tables * bins * v) * width
-        numbers += (self.d + (self.dd + self.ddk * k) * d + self.dv * v) * d + (self.nn * n + self.nv * v) * n
+        numbers += (self.d + (self.dd + self.ddk * k) * d + (self.dv + self.dbv * bins) * v) * d
+        numbers += self.few * min(d * bins * v, BLOCK_NUMBERS)
+        numbers += (self.nn * n + self.nv * v) * n
         return 4 * max(numbers, self.least * codes)
 
     def __str__(self) -> str:
@@ -96,6 +102,8 @@ _UNITS = {
     "block": "min(n d, 8e6)",
     "blockk": "min(n d, 8e6) k",
     "tables": "min(d, 8e6 / n) bins v",
+    "dbv": "d bins v",
+    "few": "min(d bins v, 2e6)",
     "d": "d",
     "dd": "d²",
     "ddk": "d² k",
@@ -125,12 +133,16 @@ class Seconds(NamedTuple):
 
 def terms_of(spec: Spec) -> Terms:
     """The formula for a function that reads samples; one outside the library is taken for a few copies of codes."""
-    return TERMS.get(spec.name, Terms(nd=4.0))
+    histograms = spec.all_options.get("splitter") == "histogram"
+    return (_BY_HISTOGRAMS if histograms else TERMS).get(spec.name, Terms(nd=4.0))
 
 
 def bytes_of(spec: Spec, size: Size) -> float:
-    size, bins = size if spec.reads.test else size.whole(), spec.all_options.get("bins") or BINS
+    size, options = size if spec.reads.test else size.whole(), spec.all_options
     terms = _OF_FEW_SAMPLES.get(spec.name) if size.codes > size.train else None
+    # Training sets of downstream trees begin at a hundred samples.
+    edges = bins_for(size.train if spec.name == "boosted_trees" else 0) if "splitter" in options else BINS
+    bins = options.get("bins") or options.get("max_bins") or edges
     return (terms or terms_of(spec)).bytes(size, bins)
 
 
@@ -187,6 +199,10 @@ TERMS: dict[str, Terms] = {
     "consistency": Terms(nd=3.0),
     "restrictiveness": Terms(nd=4.0),
     "dci_es": Terms(nd=8.1),
+}
+_BY_HISTOGRAMS = {
+    "boosted_trees": Terms(nd=3.7, dbv=4.0, few=9.0, nv=6.7, millions=0.1),
+    "downstream_trees": Terms(nd=2.0, dbv=4.3, few=12.0, nv=7.1, millions=0.1),
 }
 # More codes than samples.
 _OF_FEW_SAMPLES = {

@@ -17,10 +17,10 @@ SIZES = (3, 6, 40, 32, 32)
 UNCOMPILED = {"impact_intensity"}
 
 
-def compiled_bytes(metric, samples, codes) -> int:
+def compiled_bytes(metric, samples, codes, sizes=SIZES) -> int:
     """Temporaries and results of the program of one member."""
     plan, rng = (("metric", metric),), np.random.default_rng(0)
-    factors = Factors.of(rng.integers(0, SIZES, (samples, len(SIZES))), SIZES)
+    factors = Factors.of(rng.integers(0, sizes, (samples, len(sizes))), sizes)
     members, shared, _ = bind(np.zeros((1, samples, codes), np.float32), factors, 0, split=metric.source.reads.test)
     layout = executor.Layout.over(jax.devices()[:1], 1)
     arguments = score_member_often, (plan, 0), layout, members, np.ones(1, np.int32), shared_by(plan, shared)
@@ -35,6 +35,18 @@ def test_bytes_are_those_of_the_compiler(name):
     for samples, codes in ((10_000, 2500), (2000, 6000)):
         size = Size.of(samples, codes, SIZES)
         assert bytes_of(metric.source, size) / compiled_bytes(metric, samples, codes) == pytest.approx(1, abs=0.3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("samples", "codes", "sizes"),
+    [(10_000, 10, SIZES), (10_000, 4800, SIZES), (2000, 1200, SIZES), (30_000, 300, (4, 10, 10))],
+)
+@pytest.mark.parametrize("name", ["boosted_trees", "downstream_trees"])
+def test_bytes_of_histograms_are_those_of_the_compiler(name, samples, codes, sizes):
+    metric = sources()[name].with_options(splitter="histogram")
+    counted = bytes_of(metric.source, Size.of(samples, codes, sizes))
+    assert counted / compiled_bytes(metric, samples, codes, sizes) == pytest.approx(1, abs=0.3)
 
 
 def test_every_metric_and_relation_has_both_formulas():
