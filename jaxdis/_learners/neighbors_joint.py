@@ -40,25 +40,26 @@ def joint_discrete_information(
     """
     n = codes.shape[0]
     codes = over_deviation(codes)
+    columns, classes_of = codes.T, classes.T  # once, not for each chunk
     table = digamma_table(n)
     group = _groups(codes)
     counts = class_counts(classes, sizes)
-    sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes.T)  # [k, n]
+    sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes_of)  # [k, n]
     reach = jnp.minimum(neighbors, sizes_of - 1)
     equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
-    equal_class = each(lambda column: _equal_in_class(group, column, max(sizes)), classes.T)
+    equal_class = each(lambda column: _equal_in_class(group, column, max(sizes)), classes_of)
     near = digamma_difference(table, reach, equal, equal_class)
     rows, size = _unsettled((equal_class - 1 < reach).any(axis=0))
 
     def step(i, near):
         chunk = jax.lax.dynamic_slice(rows[0], (i * size,), (size,))
-        distances = _distances(codes, chunk, norm)
+        distances = _distances(columns, chunk, norm)
 
         def one_factor(factor):
             column, reach = factor
             return _expected(distances, column[None, :] == column[chunk][:, None], reach[chunk], neighbors)
 
-        return near.at[:, chunk].set(each(one_factor, (classes.T, reach)))
+        return near.at[:, chunk].set(each(one_factor, (classes_of, reach)))
 
     near = times("chunks", -(-rows[1] // size), step, near)
     counted = sizes_of > 1
@@ -95,13 +96,14 @@ def joint_continuous_information(
       neighbors: which nearest neighbor sets the radius.
     """
     n, k = values.shape
-    codes, values = over_deviation(codes), over_deviation(values) if periods is None else _around(values, periods)
+    values = (over_deviation(values) if periods is None else _around(values, periods)).T
+    columns = over_deviation(codes).T
     table = digamma_table(n)
     size = chunk_rows(n)
     rows = jnp.minimum(jnp.arange(-(-n // size) * size, dtype=jnp.int32), n - 1).reshape(-1, size)
 
     def one_chunk(chunk):
-        distances = _distances(codes, chunk, "chebyshev")
+        distances = _distances(columns, chunk, "chebyshev")
 
         def one_factor(value):
             in_value = jnp.abs(value[None, :] - value[chunk][:, None])
@@ -119,7 +121,7 @@ def joint_continuous_information(
 
             return jnp.where(radius[:, 0] == 0, equal, table[neighbors] - expected(distances) - expected(in_value))
 
-        return each(one_factor, values.T)
+        return each(one_factor, values)
 
     terms = jax.lax.map(one_chunk, rows).swapaxes(0, 1).reshape(k, -1)[:, :n]
     return jnp.maximum(table[n] + terms.mean(axis=1), 0.0)
@@ -166,7 +168,7 @@ def _unsettled(needed):
     return (rows, needed.sum()), size
 
 
-def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
+def _distances(columns: Float[Array, "d n"], chunk, norm: Norm) -> Float[Array, "r n"]:
     """Distances from the samples of a chunk to all samples; squared if Euclidean, which keeps their order."""
 
     def further(total, column):
@@ -175,8 +177,8 @@ def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
             return total + difference**2, None
         return jnp.maximum(total, jnp.abs(difference)), None
 
-    start = jnp.zeros((chunk.shape[0], codes.shape[0]), codes.dtype)
-    return jax.lax.scan(further, start, codes.T)[0]
+    start = jnp.zeros((chunk.shape[0], columns.shape[1]), columns.dtype)
+    return jax.lax.scan(further, start, columns)[0]
 
 
 def _expected(distances, same, reach, neighbors: int):

@@ -102,6 +102,10 @@ CASES = {
         )
         for k in (1, 3)
     },
+    "smallest": {
+        f"{k} of {width}": lambda rng, n, tied, k=k, width=width: ((np.abs(normal(rng, n, width, tied=tied)), k), {})
+        for k, width in ((1, 1), (4, 60), (4, 63), (4, 333))  # no groups, as many as are chosen, and more
+    },
     "float_order": {
         "even": lambda rng, n, tied: ((keys_of(normal(rng, n, tied=tied)),), {}),
         # Far from one value, all others share a cell; these are exchanged, or too many for that.

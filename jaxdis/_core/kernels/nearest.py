@@ -1,4 +1,4 @@
-"""The distance of each sample to its nearest ones, in two columns at once.
+"""The smallest values of rows, and the distance of each sample to its nearest ones, in two columns at once.
 
 On CPU, a walk outwards along the sorted column stops for a sample when no nearer one can follow. On accelerators, all
 pairs are compared, in chunks.
@@ -17,6 +17,8 @@ from jaxdis._core.platforms import on_cpu
 LEFT_SHARE = 1 / 32
 # Steps of that walk between two checks of which samples have found all neighbors.
 STRIDE = 8
+# Values of which a row keeps one minimum, when its smallest values are sought: the fastest of 8, 16 and 32.
+GROUP = 16
 
 
 def insert(kept: tuple, value) -> tuple:
@@ -28,9 +30,32 @@ def insert(kept: tuple, value) -> tuple:
     return tuple(updated)
 
 
-def smallest(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"]:
-    """Each row's ``k`` smallest values, which has no fewer, in order and with ties."""
+def _smallest_by_selection(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"]:
     return -jax.lax.top_k(-rows, k)[0]
+
+
+def _smallest_by_groups(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"]:
+    """The ``k`` groups with the smallest minima hold the ``k`` smallest values, equal ones included."""
+    r, n = rows.shape
+    groups = -(-n // GROUP)
+    if groups <= k:
+        return _smallest_by_selection(rows, k)
+    padded = jnp.pad(rows, ((0, 0), (0, GROUP * groups - n)), constant_values=jnp.inf)
+    least = padded.reshape(r, GROUP, groups).min(axis=1)
+    chosen = jax.lax.top_k(-least, k)[1]
+    members = chosen[:, :, None] + groups * jnp.arange(GROUP, dtype=jnp.int32)[None, None, :]
+    members = jnp.take_along_axis(padded, members.reshape(r, k * GROUP), axis=1, mode="promise_in_bounds")
+    return _smallest_by_selection(members, k)
+
+
+# ``smallest(rows [r, n], k) -> [r, k]``: each row's ``k`` smallest values, which has no fewer, in order and with ties.
+# XLA's selection on CPU takes 2 ns a value of rows of 10,000, that of groups a seventh.
+smallest = Kernel(
+    lambda rows, k: np.sort(rows, axis=1)[:, :k],
+    {"groups": _smallest_by_groups, "selection": _smallest_by_selection},
+    cpu="groups",
+    accelerator="selection",
+)
 
 
 def _radii_reference(ordered, value, neighbors):
