@@ -1,4 +1,7 @@
-"""The markers of slow tests follow from measured times."""
+"""The markers of slow tests follow from measured times, and a schedule runs them all."""
+
+import re
+from pathlib import Path
 
 from tests.mark_slow import mark, times_of
 
@@ -48,3 +51,12 @@ def test_times_are_read_from_a_report(tmp_path):
         ("tests/study/test_a.py", "test_cases[1]", 0.2),
         ("tests/study/test_a.py", "test_always", 2.5),
     ]
+
+
+def test_every_folder_of_tests_is_run_by_schedule():
+    tests = Path(__file__).parent
+    workflow = (tests.parent / ".github/workflows/slow.yml").read_text()
+    parts = re.search(r"part: \[(.*)\]", workflow)[1].replace('"', "").split(", ")
+    folders = {path.relative_to(tests).parts[0] for path in tests.glob("*/**/test_*.py")}
+    # Tests that compile for accelerators are a job of their own.
+    assert {*parts, "aot"} == folders | {"test_*.py"}
