@@ -7,11 +7,14 @@ ordinary layout ``[size, size, in, out]``, so that all forms have the same param
 ``flax.linen.Conv`` takes instead of its own, as ``conv_general_dilated``; see :mod:`~jaxdis.models.networks._layers`.
 """
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdis._core.kernels.convolution_direct import Window, enlarge, shrink
+from jaxdis._core.kernels import convolution_direct as direct
+from jaxdis._core.kernels import convolution_patches as patches
+from jaxdis._core.kernels.convolution_window import Window
 from jaxdis._core.kernels.kernel import Kernel
 
 _LAYOUT = ("NHWC", "HWIO", "NHWC")
@@ -21,36 +24,37 @@ def _convolution_reference(images, kernel, strides, padding, **_):
     return lax.conv_general_dilated(images, kernel, strides, padding, dimension_numbers=_LAYOUT)
 
 
-def _window(images, kernel, strides, padding) -> tuple[Window, list]:
+def _window(images, kernel, strides, padding) -> Window:
     size, stride, sides = kernel.shape[0], strides[0], images.shape[1:3]
     pads = lax.padtype_to_pads(sides, (size, size), strides, padding) if isinstance(padding, str) else padding
     small = tuple((side + sum(pad) - size) // stride + 1 for side, pad in zip(sides, pads, strict=True))
-    return Window(size, stride, pads[0][0], sides, small), pads
+    return Window(size, stride, tuple(before for before, _ in pads), sides, small, _precision())
+
+
+def _precision() -> str | None:
+    """How precise products are where this is traced: gradients are often traced elsewhere."""
+    return jax.config.jax_default_matmul_precision
 
 
 def _convolution_direct(
     images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
 ) -> Float[Array, "n y x o"]:
-    window, pads = _window(images, kernel, strides, padding)
-    if window.size > 1 and pads[0][0] == pads[1][0]:
-        return shrink(images, kernel, window)
-    return _convolution_by_patches(images, kernel, strides, padding)
+    window = _window(images, kernel, strides, padding)
+    return (direct if window.size > 1 else patches).shrink(images, kernel, window)
 
 
 def _convolution_by_patches(
     images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
 ) -> Float[Array, "n y x o"]:
-    window, pads = _window(images, kernel, strides, padding)
-    size, stride, small, (inputs, outputs) = window.size, window.stride, window.small, kernel.shape[2:]
-    images = jnp.pad(images, ((0, 0), *pads, (0, 0)))
-    if stride == 2 and size in (2, 4) and not any(side % 2 for side in images.shape[1:3]):
-        blocks = space_to_depth(images)
-        return _product(_windows(blocks) if size == 4 else blocks, _flat_kernel(kernel))
-    rows, columns = ((count - 1) * stride + 1 for count in small)
-    # First rows, then columns: 2 · size slices in place of size², which take less time to compile.
-    images = jnp.concatenate([images[:, i : i + rows : stride] for i in range(size)], axis=-1)
-    patches = jnp.concatenate([images[:, :, j : j + columns : stride] for j in range(size)], axis=-1)
-    return _product(patches, kernel.transpose(3, 1, 0, 2).reshape(outputs, size * size * inputs))
+    window = _window(images, kernel, strides, padding)
+    if window.stride == 1 or window.size % 2:
+        return patches.shrink(images, kernel, window)
+    # Blocks of 2 × 2 pixels as channels: a convolution of half the size with stride 1.
+    half, (inputs, outputs) = window.size // 2, kernel.shape[2:]
+    blocks = space_to_depth(patches.padded(window, images))
+    kernel = kernel.reshape(half, 2, half, 2, inputs, outputs).transpose(0, 2, 1, 3, 4, 5)
+    kernel = kernel.reshape(half, half, 4 * inputs, outputs)
+    return patches.shrink(blocks, kernel, Window(half, 1, (0, 0), blocks.shape[1:3], window.small, _precision()))
 
 
 # ``convolution(images [n, h, w, c], kernel [s, s, c, o], strides, padding) -> [n, y, x, o]``:
@@ -78,7 +82,8 @@ def _transposed_direct(
 ) -> Float[Array, "n y x o"]:
     _check_size(kernel, 4)
     _, h, w, _ = images.shape
-    return enlarge(images, kernel[::-1, ::-1].transpose(0, 1, 3, 2), Window(4, 2, 1, (2 * h, 2 * w), (h, w)))
+    window = Window(4, 2, (1, 1), (2 * h, 2 * w), (h, w), _precision())
+    return direct.enlarge(images, kernel[::-1, ::-1].transpose(0, 1, 3, 2), window)
 
 
 def _transposed_by_patches(
@@ -86,18 +91,18 @@ def _transposed_by_patches(
 ) -> Float[Array, "n y x o"]:
     """Output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone.
 
-    The result is therefore a product between 2 × 2 windows and a kernel ``[4·c, 4·o]``, then depth-to-space, then one
-    pixel cropped per side.
+    The result is therefore a convolution with a kernel ``[2, 2, c, 4·o]``, then depth-to-space, then one pixel cropped
+    per side.
     """
     _check_size(kernel, 4)
     n, h, w, c = images.shape
     o = kernel.shape[-1]
-    windows = _windows(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
     # Output row 2i−1+δ reads input row i−1+Y through kernel row 2Y+1−δ: split the rows into (Y, 1−δ), then reverse
     # the latter.
     parts = kernel.reshape(2, 2, 2, 2, c, o)[:, ::-1, :, ::-1]
-    flat = parts.transpose(1, 3, 5, 0, 2, 4).reshape(4 * o, 4 * c)
-    blocks = _product(windows, flat).reshape(n, h + 1, w + 1, 2, 2, o)
+    parts = parts.transpose(0, 2, 4, 1, 3, 5).reshape(2, 2, c, 4 * o)
+    window = Window(2, 1, (1, 1), (h, w), (h + 1, w + 1), _precision())
+    blocks = patches.shrink(images, parts, window).reshape(n, h + 1, w + 1, 2, 2, o)
     grid = blocks.transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h + 2, 2 * w + 2, o)
     return grid[:, 1:-1, 1:-1]
 
@@ -121,7 +126,8 @@ def _five_reference(images, kernel, *_, **__):
 def _five_direct(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__) -> Float[Array, "n y x o"]:
     _check_size(kernel, 5)
     _, h, w, _ = images.shape
-    return enlarge(images, kernel.transpose(0, 1, 3, 2), Window(5, 2, 2, (2 * h, 2 * w), (h, w)))
+    window = Window(5, 2, (2, 2), (2 * h, 2 * w), (h, w), _precision())
+    return direct.enlarge(images, kernel.transpose(0, 1, 3, 2), window)
 
 
 def _five_by_patches(
@@ -161,29 +167,6 @@ def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
     n, h, w, c = images.shape
     blocks = images.reshape(n, h // 2, 2, w // 2, 2, c).transpose(0, 1, 3, 2, 4, 5)
     return blocks.reshape(n, h // 2, w // 2, 4 * c)
-
-
-def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
-    """Every window of 2 × 2 positions as channels, in the order (row, column, channel)."""
-    rows, columns = (side - 1 for side in images.shape[1:3])
-    places = [images[:, i : i + rows, j : j + columns] for i in (0, 1) for j in (0, 1)]
-    return jnp.concatenate(places, axis=-1)
-
-
-def _flat_kernel(kernel: Float[Array, "s s c o"]) -> Float[Array, "o e"]:
-    """The kernel as ``[o, size²·c]`` ordered as the patches: (block row, block column, row, column, channel)."""
-    size, _, c, o = kernel.shape
-    half = size // 2
-    return kernel.reshape(half, 2, half, 2, c, o).transpose(5, 0, 2, 1, 3, 4).reshape(o, size * size * c)
-
-
-def _product(patches: Float[Array, "n y x e"], flat: Float[Array, "o e"]) -> Float[Array, "n y x o"]:
-    """Patches times kernel. The kernel has output channels first, so that its gradient is a product of wide rows, which
-    is five times faster on CPU for few output channels."""
-    n, y, x, e = patches.shape
-    rows = patches.reshape(n * y * x, e)
-    product = lax.dot_general(rows, flat, (((1,), (1,)), ((), ())))
-    return product.reshape(n, y, x, flat.shape[0])
 
 
 def pooled_convolution(

@@ -9,13 +9,18 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.options import Count
+from jaxdis._core.platforms import on_cpu
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._method import all_finite
+from jaxdis.models.methods._micro_batches import averaged, divisor_up_to, split
 from jaxdis.models.methods._residual_method import ResidualMethod, signed
 from jaxdis.models.networks._autoencoder import PRODUCTS
 from jaxdis.models.networks._layers import apply, normalized
 from jaxdis.models.networks._residual import begin
+
+# Images of which the critic's gradients are taken at once on accelerators: with fewer, a zoo takes less memory.
+CRITIC_BATCH = 16
 
 
 class Settings(NamedTuple):
@@ -133,10 +138,13 @@ class InfoGan(ResidualMethod):
         fakes, statistics = self._generated(state.model, codes)
         places = random.uniform(place_key, (self.batch_size, 1, 1, 1))
 
-        def loss(params):
-            return self.critic_loss(params, codes, fakes, images, places, hyperparameters)
+        def loss(params, *parts):
+            return self.critic_loss(params, *parts, hyperparameters)
 
-        gradients, losses = jax.grad(loss, has_aux=True)(state.model.critic)
+        # Images do not depend on each other.
+        size = self.batch_size if on_cpu() else divisor_up_to(CRITIC_BATCH, self.batch_size)
+        parts = [split(part, size) for part in (codes, fakes, images, places)]
+        gradients, losses = averaged(jax.grad(loss, has_aux=True), state.model.critic, parts)
         rate = hyperparameters.learning_rate
         params, moments = self.optimizer.descend(state.model.critic, state.critic_moments, gradients, rate)
         model = state.model._replace(critic=params, statistics=statistics)

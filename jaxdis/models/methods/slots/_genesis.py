@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models._variant import About, Variant
+from jaxdis.models.methods._micro_batches import split
 from jaxdis.models.methods.slots._base import Model, SlotMethod, masked, over_slots
 from jaxdis.models.methods.slots._mixture import log_normal, mixture_error, softplus_deviation, stick_breaking
 from jaxdis.models.networks._components import BroadcastDecoder, SlotEncoder
@@ -117,6 +118,7 @@ class Genesis(SlotMethod):
     )
     losses: ClassVar = Losses
     has_prior: ClassVar = False
+    most_on_accelerators: ClassVar = None
 
     def __post_init__(self):
         super().__post_init__()
@@ -207,7 +209,7 @@ class Genesis(SlotMethod):
 
         if self.micro_batch is None:
             return of_part(images, log_masks, noise)
-        parts = self._split(images, 0), self._split(log_masks, 1), self._split(noise, 1)
+        parts = [split(part, self.micro_batch, axis) for part, axis in ((images, 0), (log_masks, 1), (noise, 1))]
         # The activations of one part are stored at a time, those of the others computed anew for the gradient.
         codes, errors = jax.lax.map(lambda part: jax.checkpoint(of_part, prevent_cse=False)(*part), parts)
         joined = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(self.num_slots, len(images), -1), codes)
