@@ -13,7 +13,7 @@ from jaxdis._core.platforms import on_cpu
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._method import all_finite
-from jaxdis.models.methods._micro_batches import averaged, divisor_up_to, split
+from jaxdis.models.methods._micro_batches import averaged, divisor, split
 from jaxdis.models.methods._residual_method import ResidualMethod, signed
 from jaxdis.models.networks._autoencoder import PRODUCTS
 from jaxdis.models.networks._layers import apply, normalized
@@ -142,7 +142,7 @@ class InfoGan(ResidualMethod):
             return self.critic_loss(params, *parts, hyperparameters)
 
         # Images do not depend on each other.
-        size = self.batch_size if on_cpu() else divisor_up_to(CRITIC_BATCH, self.batch_size)
+        size = self.batch_size if on_cpu() else divisor(self.batch_size, CRITIC_BATCH // 2, CRITIC_BATCH)
         parts = [split(part, size) for part in (codes, fakes, images, places)]
         gradients, losses = averaged(jax.grad(loss, has_aux=True), state.model.critic, parts)
         rate = hyperparameters.learning_rate

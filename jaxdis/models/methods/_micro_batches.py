@@ -32,6 +32,6 @@ def split(array: Array, size: int, axis: int = 0) -> Array:
     return jnp.moveaxis(array.reshape(shape), axis, 0)
 
 
-def divisor_up_to(most: int, batch_size: int) -> int:
-    """The largest micro-batch of at most ``most`` images that divides the batch."""
-    return next(size for size in range(most, 0, -1) if batch_size % size == 0)
+def divisor(batch_size: int, least: int, most: int) -> int:
+    """The largest micro-batch between two sizes that divides the batch; the batch if there is none."""
+    return next((size for size in range(most, least - 1, -1) if batch_size % size == 0), batch_size)

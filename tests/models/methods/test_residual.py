@@ -9,6 +9,7 @@ import pytest
 
 from jaxdis import models
 from jaxdis._core.kernels.convolution import convolution
+from jaxdis._core.platforms import tracing_for
 from jaxdis.models._traversal import traversals
 from jaxdis.models.methods import _infogan as infogan
 from jaxdis.models.methods import _resnet_vae as resnet_vae
@@ -104,6 +105,25 @@ def test_the_loss_of_the_generator_and_its_gradient_are_those_of_float64(gan):
     # Two parts of order one nearly cancel.
     assert abs(value - reference.generator_loss(generator, *inputs)) < 1e-6
     agree(gradient, reference.slopes(lambda params: reference.generator_loss(params, *inputs), generator))
+
+
+@pytest.mark.slow
+def test_on_accelerators_the_critic_takes_a_few_images_at_a_time(monkeypatch):
+    method = dataclasses.replace(GAN, batch_size=4)
+    state, key = method.begin(jax.random.key(0)), jax.random.key(1)
+    state = state._replace(model=state.model._replace(critic=stirred(state.model.critic)))
+
+    def updated(images):
+        with tracing_for("gpu"):
+            traced = jax.jit(lambda state: method._update_critic(state, key, WEIGHTS, images)).trace(state)
+        return "scan" in str(traced.jaxpr), traced.lower().compile()(state)[1:]
+
+    images = resnet_vae.signed(jnp.asarray(IMAGES[:4]))
+    in_parts, (losses, gradients) = updated(images)
+    monkeypatch.setattr(infogan, "CRITIC_BATCH", 2)
+    are_parts, found = updated(images)
+    assert (in_parts, are_parts) == (False, True)
+    agree(found, (losses, gradients))
 
 
 def test_the_generator_waits_for_the_critic_once():

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
 from jaxdis.models.methods._method import Method, Slots, accepted
-from jaxdis.models.methods._micro_batches import averaged, divisor_up_to, split
+from jaxdis.models.methods._micro_batches import averaged, divisor, split
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.methods.slots._geco import Geco
 from jaxdis.models.methods.slots._mixture import Mixture
@@ -86,8 +86,8 @@ class SlotMethod(Method):
 
     represents: ClassVar = Slots
     has_goal: ClassVar[bool] = True
-    # Images in a micro-batch on accelerators: more kernels, but half the memory, so that more members run together.
-    most_on_accelerators: ClassVar[int | None] = 16
+    # Least and most images in a micro-batch there: twice the kernels, but half the memory, so that more members fit.
+    on_accelerators: ClassVar[tuple[int, int] | None] = (8, 16)
 
     def __post_init__(self):
         super().__post_init__()
@@ -101,8 +101,8 @@ class SlotMethod(Method):
     def tuned(self, platform: str) -> "SlotMethod":
         if self.micro_batch is not None:
             return self
-        most = 4 if platform == "cpu" else self.most_on_accelerators
-        return dataclasses.replace(self, micro_batch=None if most is None else divisor_up_to(most, self.batch_size))
+        sizes = (1, 4) if platform == "cpu" else self.on_accelerators
+        return dataclasses.replace(self, micro_batch=None if sizes is None else divisor(self.batch_size, *sizes))
 
     @property
     @abc.abstractmethod

@@ -118,7 +118,7 @@ class Genesis(SlotMethod):
     )
     losses: ClassVar = Losses
     has_prior: ClassVar = False
-    most_on_accelerators: ClassVar = None
+    on_accelerators: ClassVar = None
 
     def __post_init__(self):
         super().__post_init__()

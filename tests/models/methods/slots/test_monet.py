@@ -200,7 +200,7 @@ def test_unsuitable_fields_are_refused():
         models.Monet(micro_batch=5)
     sizes = [models.Monet(batch_size=n).tuned("cpu").micro_batch for n in (32, 9, 7)]
     assert sizes == [4, 3, 1]
-    assert [models.Monet(batch_size=n).tuned("gpu").micro_batch for n in (32, 9, 34)] == [16, 9, 2]
+    assert [models.Monet(batch_size=n).tuned("gpu").micro_batch for n in (32, 9, 34)] == [16, 9, 34]
     assert models.Genesis().tuned("gpu").micro_batch is None
     with pytest.raises(ValueError, match="^num_slots: must be at least 2, got 1"):
         models.Monet(num_slots=1)
