@@ -86,17 +86,22 @@ def weighted_mean(columns: Float[Array, "n c"], weights: Float[Array, " n"]) -> 
 
 
 def running_sums(rows: Float[Array, "n c"]) -> Float[Array, "n c"]:
-    """Cumulative sums over samples: within short runs, as products with a triangle of ones, and over runs.
+    """Cumulative sums over samples: see :func:`running_in_runs`."""
+    return running_in_runs(rows.T, RUN).reshape(rows.shape[1], -1)[:, : len(rows)].T
+
+
+def running_in_runs(columns: Float[Array, "c n"], run: int) -> Float[Array, "c r run"]:
+    """Cumulative sums of each column: within short runs, as products with a triangle of ones, and over runs.
 
     Rounding errors stay those of short sums, and a CPU takes a third of the time of ``cumsum``.
     """
-    n, columns = rows.shape
-    runs = -(-n // RUN)
-    within = jnp.pad(rows.T, ((0, 0), (0, runs * RUN - n))).reshape(columns * runs, RUN)
-    within = jnp.dot(within, jnp.triu(jnp.ones((RUN, RUN))), precision=jax.lax.Precision.HIGHEST)
-    within = within.reshape(columns, runs, RUN)
+    count, n = columns.shape
+    runs = -(-n // run)
+    within = jnp.pad(columns, ((0, 0), (0, runs * run - n))).reshape(count * runs, run)
+    within = jnp.dot(within, jnp.triu(jnp.ones((run, run))), precision=jax.lax.Precision.HIGHEST)
+    within = within.reshape(count, runs, run)
     own = within[:, :, -1]
-    return (within + (jnp.cumsum(own, axis=1) - own)[:, :, None]).reshape(columns, -1)[:, :n].T
+    return within + (jnp.cumsum(own, axis=1) - own)[:, :, None]
 
 
 def settled(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:

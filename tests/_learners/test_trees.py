@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis._learners.boosting import accuracy, fit_boosting
+from jaxdis._learners.forest import _most_drawn, fit_forest
 from jaxdis._learners.splits_exact import exact_order
 from jaxdis._learners.trees import Totals, grow
 from jaxdis.data import synthetic
@@ -399,6 +400,22 @@ def test_one_tree_without_bootstrap_is_scikit_learns():
     for j in range(len(sizes)):
         tree = DecisionTreeRegressor(max_depth=4, random_state=0).fit(codes[:200], values[:200, j])
         np.testing.assert_allclose(found[:, j], tree.feature_importances_, atol=0.01)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_tree_grows_on_all_the_samples_that_it_draws(weighted):
+    """Only those drawn are sorted: each of 300 distinct samples must have a leaf of its own in a tree that draws it."""
+    rng = np.random.default_rng(0)
+    n = 300
+    codes = rng.permutation(n).astype(np.float32)[:, None]
+    weights = jnp.asarray(rng.integers(0, 3, n), jnp.float32) if weighted else None
+    # With every class its own, a leaf of one class is right about the samples it saw, and no other is.
+    arguments = jax.random.key(1), codes, np.arange(n, dtype=np.int32)[:, None], codes
+    fitted = fit_forest(*arguments, classes=n, criterion="gini", trees=3, depth=30, max_bins=1000, weights=weights)
+    right = np.asarray(fitted.test[0, -1])[np.arange(n), np.arange(n)]
+    np.testing.assert_array_equal(right, 3 - np.asarray(fitted.left_out))
+    for size in (1, 2, 30, 300, 3000):
+        assert max(len(set(rng.integers(0, size, size))) for _ in range(200)) <= _most_drawn(size)
 
 
 @pytest.mark.slow
