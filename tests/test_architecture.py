@@ -189,9 +189,9 @@ def test_importing_the_package_is_light():
 
 
 def test_scoring_arrays_loads_no_model():
-    program = "import sys, jaxdis; jaxdis.evaluate; print(*sys.modules)"
+    program = "import sys, jaxdis, jaxdis.metrics; jaxdis.evaluate; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    heavy = ("flax", "matplotlib", "tensorflow_datasets", "dask", "sklearn", "tyro", "rich", "h5py", "PIL")
+    heavy = ("flax", "optax", "matplotlib", "tensorflow_datasets", "dask", "sklearn", "tyro", "rich", "h5py", "PIL")
     for library in (*heavy, "scipy.stats"):
         assert library not in loaded, library
 

@@ -6,8 +6,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from jaxdis._core import random
 from jaxdis._core.loops import each, repeat
@@ -180,6 +179,8 @@ def fit_probes(
     n, k = codes.shape[0], len(sizes)
     groups, hot = Groups.of(sizes), one_hot_of(classes, sizes)
     member = jnp.asarray(groups.member)
+    import optax
+
     start_key, split_key, batch_key = jax.random.split(key, 3)
     kept = 0
     if recipe.select == "held_out" and n > 1:
@@ -224,7 +225,7 @@ class _State(NamedTuple):
     waited: Int[Array, " k"]
     merit: Float[Array, " k"]
     probe: Probe
-    moments: optax.OptState
+    moments: PyTree
     best: Probe
 
     def after(self, probe: Probe, moments, accuracy, merit, recipe: Recipe, member) -> "_State":

@@ -5,7 +5,6 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.kernels.kernel import Kernel
@@ -113,6 +112,8 @@ def _pairs_reference(costs):
 
 
 def _pairs_by_optax(costs):
+    import optax
+
     rows, columns = jax.vmap(optax.assignment.hungarian_algorithm)(costs)
     return rows.astype(jnp.int32), columns.astype(jnp.int32)
 
