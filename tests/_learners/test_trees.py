@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
+from jaxdis._learners import splits_histogram
 from jaxdis._learners.boosting import accuracy, fit_boosting
 from jaxdis._learners.forest import _most_drawn, fit_forest
 from jaxdis._learners.splits_exact import exact_order
@@ -400,6 +401,25 @@ def test_one_tree_without_bootstrap_is_scikit_learns():
     for j in range(len(sizes)):
         tree = DecisionTreeRegressor(max_depth=4, random_state=0).fit(codes[:200], values[:200, j])
         np.testing.assert_allclose(found[:, j], tree.feature_importances_, atol=0.01)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_trees_by_histograms_are_the_same_in_blocks_of_codes(weighted, monkeypatch):
+    """Of three blocks for seven codes, the last is filled up; two codes have ties, one is constant."""
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(60, 7))
+    codes[:, :2], codes[:, 3] = codes[:, :2].round(), 1e3
+    codes, values = jnp.asarray(codes, jnp.float32), jnp.asarray(rng.integers(0, 3, (60, 2)))
+    weights = jnp.asarray(rng.integers(0, 3, 60), jnp.float32) if weighted else None
+
+    def fitted(numbers):
+        monkeypatch.setattr(splits_histogram, "BLOCK_NUMBERS", numbers)
+        options = {"splitter": "histogram", "max_bins": 16, "stages": 2, "weights": weights}
+        return jax.jit(lambda codes: fit_boosting.__wrapped__(codes, values, (3, None), codes, **options))(codes)
+
+    whole, blocks = fitted(1 << 21), fitted(3 * 60)
+    assert np.ptp(np.asarray(whole.importance)) > 0
+    jax.tree.map(np.testing.assert_array_equal, whole, blocks)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
