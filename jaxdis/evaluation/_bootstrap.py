@@ -5,7 +5,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import random
@@ -76,7 +75,9 @@ def interval(score: np.ndarray | np.generic, replicates: np.ndarray, level: floa
     tail = (1 - level) / 2
     deviations = replicates - replicates.mean(axis=-1, keepdims=True)
     if kind == "normal":
-        reach = -scipy.special.stdtrit(deviations.shape[-1] - 1, tail) * deviations.std(axis=-1, ddof=1)
+        from scipy.special import stdtrit
+
+        reach = -stdtrit(deviations.shape[-1] - 1, tail) * deviations.std(axis=-1, ddof=1)
         below, above = -reach, reach
     else:
         below, above = np.quantile(deviations, [tail, 1 - tail], axis=-1)

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import scipy.special
 
 from jaxdis._core.options import checked_value, shown
 from jaxdis.evaluation._null import p_value
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 def best_codes(scores: "Scores", factor: str | int, count: int, relation: str | None) -> list[dict[str, Any]]:
     """As :meth:`Scores.top`."""
+    from scipy.special import stdtrit
+
     labels = list(dict.fromkeys(name.rpartition(".")[0] for name in scores.relations))
     if not labels:
         raise ValueError(
@@ -36,9 +37,7 @@ def best_codes(scores: "Scores", factor: str | int, count: int, relation: str | 
             break
         row = {"rank": len(rows) + 1, "code": code, "value": value, "share": value / ceiling[column].item()}
         if error is not None:
-            reach = (
-                -scipy.special.stdtrit(scores.evaluation["bootstrap"] - 1, 0.025).item() * error[code, column].item()
-            )
+            reach = -stdtrit(scores.evaluation["bootstrap"] - 1, 0.025).item() * error[code, column].item()
             row |= {"low": value - reach, "high": value + reach}
         if null is not None:
             row["p"] = p_value(value, null[column], error=False).item()

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
-from scipy.special import chdtri
 
 from jaxdis._core.arrays import class_counts, sort_columns
 from jaxdis._core.kernels.assignment import Solver, assign, assign_each
@@ -153,6 +152,8 @@ def align_codes(information, active, usable, *, reuse: bool, assignment: Solver)
 
 def _balanced(counts: Float[Array, " v"]) -> Bool[Array, ""]:
     """Whether the classes that occur are as frequent as uniform sampling makes them."""
+    from scipy.special import chdtri
+
     limits = np.array([chdtri(max(size - 1, 1), LEVEL) for size in range(counts.shape[0] + 1)], np.float32)
     occurs = counts > 0
     expected = counts.sum() / occurs.sum().astype(jnp.float32)
