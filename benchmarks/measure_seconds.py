@@ -2,9 +2,9 @@
 
 ``taskset -c 0 python -m benchmarks.measure_seconds [NAME …]`` writes ``jaxdis/evaluation/seconds.json``: seconds of
 10,000 samples × 1,000 codes with 100 classes, and the powers with which these grow. That of codes is measured; time is
-taken to grow in proportion to samples, and to classes where a model is fitted to each. A name that ends with ", many
-codes" stands for what is measured with thousands of codes: other forms are used there than with hundreds. One that ends
-with ", histogram" stands for trees with this splitter, whose time hardly falls with few samples.
+taken to grow in proportion to samples but for two, and to classes where a model is fitted to each. A name that ends
+with ", many codes" stands for what is measured with thousands of codes: other forms are used there than with hundreds.
+One that ends with ", histogram" stands for trees with this splitter, whose time hardly falls with few samples.
 """
 
 import json
@@ -29,6 +29,8 @@ MANY_SAMPLES, MANY_CODES = 10_000, (1000, 4096)
 BY_HISTOGRAMS = ", histogram"
 WITH_SPLITTER = ("boosted_trees", "downstream_trees")
 OF_MANY_CODES = ("code_information", "explicitness", "logistic_importance", "total_correlation")
+# All samples are compared with one another; covariances are decomposed.
+POWER_OF_SAMPLES = {"impact_intensity": 2.0, "total_correlation": 0.0}
 PER_CLASS = ("boosted_trees", "downstream_trees", "explicitness", "infoe", "logistic_importance", "svm_accuracy")
 
 
@@ -60,7 +62,7 @@ def measured(name: str, metric) -> list[float]:
     less, more = MANY_CODES if of_many else FEW_CODES.get(name, CODES)
     few, many = (seconds(metric, samples, codes, SIZES) for codes in (less, more))
     power = round(max(math.log(many / few) / math.log(more / less), 1.0), 2)
-    by_samples = float(not name.startswith("total_correlation"))  # of covariances, whose decomposition takes longest
+    by_samples = POWER_OF_SAMPLES.get(name.removesuffix(OF_MANY), 1.0)
     reference = many * (10_000 / samples) ** by_samples * (1000 / more) ** power
     return [float(f"{reference:.3g}"), by_samples, power, float(name.startswith(PER_CLASS))]
 

@@ -13,7 +13,7 @@ from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors
 from jaxdis.metrics.interventions._fixed_draws import held_values
-from jaxdis.metrics.interventions._varied import numbered
+from jaxdis.metrics.interventions._varied import numbered, numbered_by_others
 
 
 class Changes(NamedTuple):
@@ -109,18 +109,16 @@ def _shares(codes: Codes, factors: Factors, factor_bins: int | None):
         counted = (count > 1).sum().astype(jnp.float32)
         return safe_divide(squares * ((n - 1) / n), jnp.broadcast_to(counted, squares.shape)), count
 
-    def of_factor(j):
-        own = numbered(everywhere, columns[j])
-        others = everywhere
-        for other in range(len(columns)):
-            others = jnp.where(other == j, others, numbered(others, columns[other]))
+    def of_factor(parts):
+        column, others = parts
+        own = numbered(everywhere, column)
         held, count = within(own)
         changed, _ = within(others)
         least = jnp.full(n, n, jnp.int32).at[others].min(own)
         most = jnp.full(n, -1, jnp.int32).at[others].max(own)
         return held, own.max() > own.min(), (count > 1).any(), changed, (most > least).any()
 
-    held, varies, shared, changed, differs = jax.lax.map(of_factor, jnp.arange(len(columns), dtype=jnp.int32))
+    held, varies, shared, changed, differs = jax.lax.map(of_factor, (columns, numbered_by_others(columns, everywhere)))
     return (held.T, varies & shared), (changed.T, differs)
 
 

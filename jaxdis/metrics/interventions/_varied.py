@@ -37,20 +37,17 @@ def draw_varied(
     place = jnp.array(small, jnp.int32)
     columns = columns.astype(jnp.int32).at[:, place].set(factors.values[:, place].astype(jnp.int32))
 
-    def cells(left_out):
+    def cells(parts):
         """Samples by their half and all other factors' values: their order, and each one's run in it."""
-        number = held_out
-        for j in range(k):
-            number = jnp.where(j == left_out, number, numbered(number, columns[:, j]))
+        number, own = parts
         order = stable_order(number)
         start = jnp.searchsorted(number[order], number, side="left").astype(jnp.int32)
         end = jnp.searchsorted(number[order], number, side="right").astype(jnp.int32)
-        own = columns[:, left_out]
         least = jnp.full(n, n, jnp.int32).at[start].min(own)[start]
         most = jnp.full(n, -1, jnp.int32).at[start].max(own)[start]
         return order, start, end - start, most > least
 
-    order, start, count, differs = jax.lax.map(cells, jnp.arange(k, dtype=jnp.int32))
+    order, start, count, differs = jax.lax.map(cells, (numbered_by_others(columns.T, held_out), columns.T))
     of_half = jnp.stack([differs & (held_out == half)[None, :] for half in (0, 1)])  # [2, k, n]
     chances = of_half.sum(axis=2)
     varies = (chances > 0).all(axis=0)
@@ -70,6 +67,14 @@ def numbered(number: Int[Array, " n"], values: Int[Array, " n"]) -> Int[Array, "
     order = by_values[stable_order(number[by_values])]
     new = (jnp.diff(number[order]) != 0) | (jnp.diff(values[order]) != 0)
     return jnp.zeros_like(number).at[order[1:]].set(jnp.cumsum(new).astype(jnp.int32))
+
+
+def numbered_by_others(columns: Int[Array, "k n"], first: Int[Array, " n"]) -> Int[Array, "k n"]:
+    """For each column, number the different combinations of ``first`` and all other columns, in their order."""
+    _, before = jax.lax.scan(lambda number, column: (numbered(number, column), number), first, columns)
+    none = jnp.zeros_like(first)
+    _, behind = jax.lax.scan(lambda number, column: (numbered(column, number), number), none, columns, reverse=True)
+    return jax.lax.map(lambda pair: numbered(*pair), (before, behind))
 
 
 def _below(key, counts: Int[Array, "..."]) -> Int[Array, "..."]:

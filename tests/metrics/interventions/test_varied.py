@@ -6,6 +6,7 @@ import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.metrics.interventions import draw_varied
+from jaxdis.metrics.interventions._varied import numbered_by_others
 
 MIXING = np.array([[1, 0.95, 0.3], [0.7, 1, 0.8], [0.95, 0.4, 1]])
 
@@ -50,3 +51,13 @@ def test_perfect_codes_score_one_and_one_code_of_all_factors_a_third():
     alone = np.random.default_rng(0).permutation(1000).reshape(-1, 2)
     exact = {"z_max": METRICS["z_max"].with_options(factor_bins=None)}
     assert np.isnan(evaluate(alone.astype(np.float32), alone, exact)["z_max"])
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_combinations_of_all_other_columns_are_numbered_in_order(k):
+    rng = np.random.default_rng(k)
+    columns, first = rng.integers(-2, 2, (k, 60)).astype(np.int32), rng.integers(0, 2, 60).astype(np.int32)
+    numbers = jax.jit(numbered_by_others)(columns, first)
+    for j in range(k):
+        others = np.c_[first, np.delete(columns, j, axis=0).T]
+        np.testing.assert_array_equal(numbers[j], np.unique(others, axis=0, return_inverse=True)[1].ravel())
