@@ -177,9 +177,9 @@ well. `benchmarks/growth.py` measures and writes this page.
 
 Where a power is marked:
 
-- With more samples or codes, arrays outgrow a cache: `correlation` and `r2` of 10,000 codes, `linear_probe` with the
-  moments of its optimizer, `irs` of a million samples, `z_max`. Probes train together for all factors, and those of
-  many (`mlp_probe`, `nk`) outgrow it as well.
+- With more samples or codes, arrays outgrow a cache: `correlation`, `r2` and `consistency` of 10,000 codes,
+  `linear_probe` with the moments of its optimizer, `irs` of a million samples, `z_max`. Probes train together for all
+  factors, and those of many (`mlp_probe`, `nk`) outgrow it as well.
 - Lasso and logistic regression take more steps where codes or classes are many. `infoe` has no penalty:
   near separable classes (with 60 codes it scores 1.00 here) its fit has no optimum, and takes many more.
 - `mutual_information_neighbors` of 100,000 samples finds many equal codes in float32, which it counts exactly in three
