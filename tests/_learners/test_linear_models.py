@@ -47,6 +47,11 @@ def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
         assert (chosen[:, j] == truth[:, j]).mean() == pytest.approx(oracle.score(held_out, truth[:, j]), abs=2e-3)
 
 
+@jax.jit
+def fit_four_classes(codes, classes, inverse_penalty):
+    return logistic.fit_logistic(codes, classes, (4,), inverse_penalty=inverse_penalty)
+
+
 @pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 100.0])
 def test_with_more_codes_than_samples_the_optimum_is_reached(inverse_penalty):
     """Few samples, rare classes, and codes 30 times as large as the others."""
@@ -61,9 +66,9 @@ def test_with_more_codes_than_samples_the_optimum_is_reached(inverse_penalty):
         losses = logsumexp(logits, axis=1) - logits[np.arange(60), classes[:, 0]]
         return inverse_penalty * losses.sum() + (np.asarray(coefficients, float) ** 2).sum() / 2
 
-    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (4,), inverse_penalty=inverse_penalty))
-    model = fit(codes, jnp.asarray(classes, jnp.int32))
-    oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=20_000).fit(codes.astype(float), classes[:, 0])
+    model = fit_four_classes(codes, jnp.asarray(classes, jnp.int32), np.float32(inverse_penalty))
+    solver = LogisticRegression(C=inverse_penalty, solver="newton-cg", tol=1e-8, max_iter=1000)
+    oracle = solver.fit(codes.astype(float), classes[:, 0])
     assert objective(*model) <= (1 + 1e-6) * objective(oracle.coef_.T, oracle.intercept_)
     found = np.exp(log_probabilities(model, jnp.asarray(codes), (4,)))
     np.testing.assert_allclose(found, oracle.predict_proba(codes), atol=1e-3)
@@ -411,17 +416,19 @@ def test_many_codes_reach_the_optimum_of_scikit_learn(n, d):
 @pytest.mark.parametrize(("inverse_penalty", "coupled"), [(0.01, True), (1.0, True), (100.0, True), (1.0, False)])
 def test_directions_that_are_not_told_apart_are_fitted(inverse_penalty, coupled, monkeypatch):
     """Classes differ where codes vary least, beyond the directions from which steps start; a class is rare."""
+    fit = fit_four_classes
     if not coupled:  # as with factors of thousands of classes
         monkeypatch.setattr(logistic_subspace, "NUMBERS", 0)
+        fit = jax.jit(lambda *inputs: fit_four_classes.__wrapped__(*inputs))
     n, d, rng = 700, 300, np.random.default_rng(7)
     classes = rng.choice(4, n, p=(0.55, 0.3, 0.14, 0.01))
     turned = np.linalg.qr(rng.normal(size=(d, d)))[0]
     hidden = rng.normal(size=(n, d)) * np.linspace(3, 0.3, d)
     hidden[:, -3:] += 0.5 * np.eye(4)[classes, 1:]
     codes = (hidden @ turned).astype(np.float32)
-    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (4,), inverse_penalty=inverse_penalty))
-    model = fit(codes, classes[:, None].astype(np.int32))
-    oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=20_000).fit(codes.astype(float), classes)
+    model = fit(codes, classes[:, None].astype(np.int32), np.float32(inverse_penalty))
+    solver = LogisticRegression(C=inverse_penalty, solver="newton-cg", tol=1e-8, max_iter=1000)
+    oracle = solver.fit(codes.astype(float), classes)
     found = objective(codes, classes, np.asarray(model.coefficients), np.asarray(model.intercepts), inverse_penalty)
     best = objective(codes, classes, oracle.coef_.T, oracle.intercept_, inverse_penalty)
     assert found - best <= 2e-6 * best + 3e-8 * n
