@@ -208,7 +208,8 @@ def map_stages(
 
         if not bounded:
             return functools.partial(_run, *statics(batch_size or 1)), shared
-        return batches.Bounded(_run, statics, max(sizes) // num_devices, batches.limit_of(layout.devices[0])), shared
+        at_once = batches.together(max(sizes) // num_devices, layout.platform)
+        return batches.Bounded(_run, statics, at_once, batches.limit_of(layout.devices[0])), shared
 
     def results():
         for start, size in zip(starts, sizes, strict=True):

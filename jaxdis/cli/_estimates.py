@@ -112,9 +112,9 @@ def estimates(
         shared = shared_by(stage, inputs.shared)
         most = max(batches.rungs_of(members, most_in_a_chunk(1, inputs.members, 1, batches.INPUT_BYTES)))
 
-        def lowered(at_once: int, one=inputs.members, stage=stage, shared=shared):
-            layout = Layout((device,), at_once, deterministic)
-            arguments = _repeated(one, at_once, layout), placed(np.zeros(1, np.int32), layout, AXIS)
+        def lowered(members: int, one=inputs.members, stage=stage, shared=shared):
+            layout = Layout((device,), batches.together(members, target.platform), deterministic)
+            arguments = _repeated(one, members, layout), placed(np.zeros(1, np.int32), layout, AXIS)
             return _run.trace(score_member_often, (stage, 0), layout, *arguments, placed(shared, layout))
 
         bytes_each = sum(leaf.nbytes for leaf in jax.tree.leaves(inputs.members))

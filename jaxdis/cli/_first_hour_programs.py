@@ -52,7 +52,7 @@ class Scored(NamedTuple):
         """The program with its arguments on the first device; on CPU, members run one after another."""
         device = jax.devices()[0]
         (stage,) = stages_of(((self.name, METRICS[self.name]),))
-        layout = Layout((device,), 1 if device.platform == "cpu" else self.members)
+        layout = Layout((device,), 1 if device.platform == "cpu" else batches.together(self.members, device.platform))
         placed, shared = _placed(self.members, self.samples, layout)
         counts = np.full(1, self.members, np.int32)
         return functools.partial(_run, score_member_often, (stage, 0), layout, placed, counts, shared_by(stage, shared))

@@ -71,6 +71,15 @@ def test_memory_bounds_the_members_that_run_together(accelerator, monkeypatch):
     np.testing.assert_allclose(of_all(MEMBERS), whole, rtol=1e-5)  # one by one
 
 
+def test_eight_members_share_a_step_on_a_tpu(accelerator, monkeypatch):
+    whole = of_all(MEMBERS)  # 75 members per device, in chunks of 64, 8, and four of 1
+    monkeypatch.setattr(Layout, "platform", "tpu")
+    few = of_all(MEMBERS)
+    assert set(accelerator) == {64, 8}
+    assert accelerator[-1] == 8
+    np.testing.assert_allclose(few, whole, rtol=1e-5)
+
+
 class Exhausted:
     """A program for which more than eight members together are too many."""
 
