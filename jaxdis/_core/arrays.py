@@ -5,8 +5,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int, Integer, Num
 
+from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.options import shown
 
 # Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.
@@ -198,11 +199,13 @@ def stable_order(keys: Int[Array, "*rows n"]) -> Int[Array, "*rows n"]:
     def order(upper):
         return jax.lax.sort(upper | place, is_stable=True) & place_bits
 
-    def at(array, order):
-        return jnp.take_along_axis(array, order.astype(jnp.int32), axis=-1, mode="promise_in_bounds")
-
     by_lower = order(keys << 16)
-    return at(by_lower, order(at(keys, by_lower) & ~place_bits)).astype(jnp.int32)
+    return along_rows(by_lower, order(along_rows(keys, by_lower) & ~place_bits)).astype(jnp.int32)
+
+
+def along_rows(array: Num[Array, "*rows n"], places: Integer[Array, "*rows m"]) -> Num[Array, "*rows m"]:
+    """Return the entries of each row at places within it."""
+    return jnp.vectorize(entries_at, signature="(n),(m)->(m)")(array, places.astype(jnp.int32))
 
 
 def packed_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
@@ -234,7 +237,7 @@ def class_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
     starts = jnp.take_along_axis(starts, padded.astype(jnp.int32), axis=1, mode="promise_in_bounds")
     place = (starts + equals_before.astype(jnp.int32)).reshape(-1)[:n]
     index = jnp.arange(n, dtype=jnp.int32)
-    return jnp.zeros(n, jnp.int32).at[place].set(index, unique_indices=True, mode="promise_in_bounds")
+    return placed_at(index, place, n)
 
 
 def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:

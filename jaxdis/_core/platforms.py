@@ -31,12 +31,17 @@ def tracing_for(platform: str) -> AbstractContextManager:
     return _context(platform)
 
 
-def on_cpu() -> bool:
-    """Whether the program that is being traced takes the forms for CPUs.
+def traced_platform() -> str:
+    """The platform whose forms the program that is being traced takes.
 
     Outside of :func:`tracing_for`, that is decided by the default device.
     """
-    return (_context.value or os.environ.get(FORMS_VARIABLE) or jax.default_backend()) == "cpu"
+    return _context.value or os.environ.get(FORMS_VARIABLE) or jax.default_backend()
+
+
+def on_cpu() -> bool:
+    """Whether the program that is being traced takes the forms for CPUs."""
+    return traced_platform() == "cpu"
 
 
 class Program:

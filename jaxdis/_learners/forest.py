@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt
 
 from jaxdis._core import random
-from jaxdis._core.arrays import moments, power_of_two_below, running_in_runs, safe_divide, stable_order
+from jaxdis._core.arrays import along_rows, moments, power_of_two_below, running_in_runs, safe_divide, stable_order
+from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.loops import each
 from jaxdis._learners.splits_histogram import quantile_bins
 from jaxdis._learners.trees import RESOLUTION, TIE, canonical_order
@@ -191,12 +192,16 @@ def _drawn(times, sorted_bins, bins, most: int) -> _Drawn:
 
 
 def _at(array, index):
+    """Entries at places along all axes, or rows at places along the first of them."""
+    places = index if isinstance(index, tuple) else (index,)
+    if len(places) == array.ndim:
+        return entries_at(array, *places)
     return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def _into(array, index, values, method: str, **facts):
+def _into(array, index, values, method: str):
     """Add values to an array of zeros, or the like, at places within it."""
-    return getattr(array.at[index], method)(values, mode="promise_in_bounds", wrap_negative_indices=False, **facts)
+    return getattr(array.at[index], method)(values, mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 class _Layout(NamedTuple):
@@ -275,7 +280,7 @@ def _divide(layout: _Layout, right, left, all_left, place) -> _Layout:
         counted = moves.astype(jnp.float32)
         rank = (running_in_runs((counted - gone).reshape(1, -1), RUN)[0] - counted).astype(jnp.int32)
         to = jnp.where(moves, start + rank, stay - rank).reshape(-1)
-        return _into(jnp.zeros_like(order), to, order, "set", unique_indices=True)
+        return placed_at(order, to, len(order))
 
     first = jnp.where(behind, border, layout.first)
     last = jnp.where(behind, layout.last, jnp.minimum(border - 1, layout.last))
@@ -324,7 +329,7 @@ def _best_cuts(key, bins, layout: _Layout, payload, sums, criterion, features: i
     gain = each(one_code, (layout.order, bins)).reshape(d, r)
     chance = _scrambled(rows[None] ^ draws[:d, None])
     if features < d:
-        number = jnp.take_along_axis(bins, layout.order, axis=1)
+        number = along_rows(bins, layout.order)
         chance = jnp.where(number[:, first] != number[:, last], chance, -1.0)
         least = -jnp.sort(-chance, axis=0)[features - 1]
         gain = jnp.where(chance >= least[None], gain, -1.0)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, Shaped
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.kernels.product import thin_product
+from jaxdis._core.kernels.sums import of_own_class
 from jaxdis._core.loops import times
 from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.groups import Groups
@@ -111,7 +112,7 @@ class Problem(NamedTuple):
         def add(totals, block, number):
             inputs, longest, hot, true_class, class_weights, factor_weights, *known = block
             logits = known[0] if known else parameters @ inputs
-            true = jnp.take_along_axis(logits, true_class, axis=0, mode="clip")
+            true = of_own_class(logits, true_class, self.groups.sizes)
             exponentials, normalizer, shift = self._exponentials(logits, longest * steepest)
             probability = exponentials * self.groups.to_classes(1 / normalizer)
             loss = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=1)

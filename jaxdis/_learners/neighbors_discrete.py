@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import class_counts, class_order, ordered_keys, stable_order
+from jaxdis._core.kernels.entries import entries_at
 from jaxdis._core.loops import each, repeat
 from jaxdis._learners.ordered import count_nearer, digamma_table, expected_digamma, many_ties
 
@@ -37,12 +38,12 @@ def discrete_information(
 
     def one_code(code):
         rank_order = stable_order(ordered_keys(code))
-        ordered = code[rank_order]
+        ordered = entries_at(code, rank_order)
         tied = many_ties(ordered)
 
         def one_factor(factor):
             column, start, stop = factor
-            block = class_order(column[rank_order], max(sizes))
+            block = class_order(entries_at(column, rank_order), max(sizes))
             return _pair(ordered, block, start, stop, tied, neighbors)
 
         return each(one_factor, (classes.T, starts, stops))
@@ -80,7 +81,7 @@ class Balls(NamedTuple):
 def _pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]:
     """One code and one factor. ``block`` lists samples by class, then code; ``start``, ``stop`` bound the classes."""
     n = ordered.shape[0]
-    value = ordered[block]
+    value = entries_at(ordered, block)
     size = stop - start
     reach = jnp.minimum(neighbors, size - 1)
     balls = _class_balls(value, block, start, stop, neighbors)
@@ -88,7 +89,7 @@ def _pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]
     table = digamma_table(n)
 
     def fast(_):
-        return table[_count_inside(ordered, value, block, balls)]
+        return entries_at(table, _count_inside(ordered, value, block, balls))
 
     def with_ties(_):
         own = {"start": start, "stop": stop}
@@ -101,7 +102,7 @@ def _pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]
         return expected_digamma(reach - inside_class, shell_class, inside, shell, shell_class)
 
     near = jax.lax.cond(tied | (radius == 0).any(), with_ties, fast, None)
-    terms = table[reach] - table[size] - near
+    terms = entries_at(table, reach) - entries_at(table, size) - near
     counted = size > 1
     mean = jnp.where(counted, terms, 0.0).sum() / jnp.maximum(counted.sum(), 1).astype(jnp.float32)
     return jnp.where(counted.any(), table[n] + mean, 0.0)
@@ -125,8 +126,9 @@ def _class_balls(value, place, start, stop, neighbors: int) -> Balls:
         )
 
     # In a class of at most k samples, the farthest one counts.
-    below, above = value - value[start], value[stop - 1] - value
-    ends = jnp.full_like(place, -1), place[start], place[stop - 1], jnp.full_like(place, n)
+    first, last = (entries_at(value, at) for at in (start, stop - 1))
+    below, above = value - first, last - value
+    ends = jnp.full_like(place, -1), *(entries_at(place, at) for at in (start, stop - 1)), jnp.full_like(place, n)
     best = window(below, above, ends, jnp.where(stop - start > neighbors, jnp.inf, jnp.maximum(below, above)))
     for before in range(neighbors + 1):
         after = neighbors - before
@@ -152,7 +154,7 @@ def _count_inside(ordered, value, place, balls: Balls) -> Int[Array, " n"]:
     n = ordered.shape[0]
 
     def inside(at):
-        return jnp.abs(ordered.at[at].get(mode="promise_in_bounds") - value) < balls.radius
+        return jnp.abs(entries_at(ordered, at) - value) < balls.radius
 
     def halve(ends):
         near, far = ends

@@ -4,6 +4,9 @@ import jax.numpy as jnp
 from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdis._core.kernels.entries import entries_at
+from jaxdis._core.loops import unrolled
+
 # Ties are taken into account in a column with a larger share of repeated values, or of evenly spaced ones, than these.
 # The fewer ties that float32 creates among continuous values change an estimate by less than 1e-4.
 TIED_SHARE = 0.001
@@ -41,13 +44,14 @@ def _count_below(ordered, center, offset, inclusive: bool, start, stop) -> Int[A
     n = ordered.shape[0]
     first = jnp.zeros(center.shape, jnp.int32) if start is None else start
     stop = jnp.int32(n) if stop is None else stop
-    reached = first
-    for bit in reversed(range(n.bit_length())):
-        candidate = reached + (1 << bit)
-        distance = ordered.at[jnp.minimum(candidate - 1, n - 1)].get(mode="promise_in_bounds") - center
+
+    def halve(step, reached):
+        candidate = reached + step
+        distance = entries_at(ordered, jnp.minimum(candidate - 1, n - 1)) - center
         lies_below = (distance <= offset) if inclusive else (distance < offset)
-        reached = jnp.where((candidate <= stop) & lies_below, candidate, reached)
-    return reached - first
+        return jnp.where((candidate <= stop) & lies_below, candidate, reached)
+
+    return unrolled(halve, [1 << bit for bit in reversed(range(n.bit_length()))], first) - first
 
 
 def many_ties(ordered: Float[Array, " n"]) -> Bool[Array, ""]:

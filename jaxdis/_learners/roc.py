@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis._core.arrays import class_counts, class_order, ordered_keys, settled, stable_order
+from jaxdis._core.arrays import along_rows, class_counts, class_order, ordered_keys, settled, stable_order
+from jaxdis._core.kernels.entries import entries_at
+from jaxdis._core.kernels.sums import of_own_class
 from jaxdis._core.loops import each, repeat
 from jaxdis._learners.groups import Groups
 
@@ -29,10 +31,10 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
     groups = Groups.of(sizes)
     n, classes = classes.shape[0], classes.T
     keys = ordered_keys(settled(scores))
-    own = jnp.take_along_axis(keys, classes + np.array(groups.offsets, np.int32)[:, None], axis=0, mode="clip")
+    own = of_own_class(keys, classes + np.array(groups.offsets, np.int32)[:, None], sizes)
     by_score = stable_order(own)
-    by_class = each(lambda row: class_order(row, max(sizes)), jnp.take_along_axis(classes, by_score, axis=1))
-    own = jnp.take_along_axis(own, jnp.take_along_axis(by_score, by_class, axis=1), axis=1)
+    by_class = each(lambda row: class_order(row, max(sizes)), along_rows(classes, by_score))
+    own = along_rows(own, along_rows(by_score, by_class))
     counts = class_counts(classes.T, sizes)
     starts = jnp.cumsum(counts, axis=1) - counts
     factor = np.repeat(np.arange(len(sizes)), sizes)
@@ -43,11 +45,14 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
         negatives = classes[factor] != value
         of_class = own[factor]
 
+        def at(place):
+            return entries_at(of_class, jnp.clip(start + place, 0, n - 1))
+
         def number(below):
-            return _number(lambda place: of_class[jnp.clip(start + place, 0, n - 1)], below, count, keys)
+            return _number(at, below, count, keys)
 
         less = number(jnp.less)
-        tied = negatives & (less < count) & (of_class[jnp.clip(start + less, 0, n - 1)] == keys)
+        tied = negatives & (less < count) & (at(less) == keys)
         less_or_equal = jax.lax.cond(tied.any(), lambda: number(jnp.less_equal), lambda: less)
         beaten = (less + less_or_equal).astype(jnp.float32) / (2 * jnp.maximum(count, 1)).astype(jnp.float32)
         share = jnp.where(negatives, 1 - beaten, 0.0).sum() / jnp.maximum(n - count, 1).astype(jnp.float32)

@@ -1,5 +1,6 @@
 """Every form of every kernel computes what its reference says: alone, jitted and batched."""
 
+import dataclasses
 import importlib
 import pkgutil
 
@@ -54,6 +55,10 @@ def images(rng, channels, *size):
 def shifted_rows(classes, rows):
     """Terms of rows that depend on their classes."""
     return [rows, rows - classes[:, None].astype(rows.dtype)]
+
+
+def scaled(number, state):
+    return number * state + 1
 
 
 # By kernel: named inputs, each a function of a generator, a number of samples and how coarse values are.
@@ -116,6 +121,29 @@ CASES = {
         "wide": lambda rng, n, _: ((normal(rng, 2, 3, 5),), {}),
         "tall": lambda rng, n, _: ((normal(rng, 1, 6, 2),), {}),
     },
+    "of_own_class": {
+        "rows": lambda rng, n, _: (
+            (normal(rng, 9, n), (classes_of(rng, n, (3, 1, 5)) + np.int32([0, 3, 4])).T.copy(), (3, 1, 5)), {}
+        )
+    },
+    "entries_at": {
+        "bytes": lambda rng, n, _: (
+            (rng.integers(0, 256, n).astype(np.uint8), rng.integers(0, n, 9).astype(np.int32)), {}
+        ),
+        "one axis": lambda rng, n, tied: (
+            (normal(rng, n, tied=tied), rng.integers(0, n, (2, 200)).astype(np.int32)), {}
+        ),
+        "two axes": lambda rng, n, tied: (
+            (normal(rng, 3, n, tied=tied), *(rng.integers(0, most, 9).astype(np.int32) for most in (3, n))), {}
+        ),
+    },
+    "placed_at": {
+        f"among {more} more": lambda rng, n, tied, more=more: (
+            (normal(rng, n, tied=tied), rng.permutation(n + more)[:n].astype(np.int32), n + more), {}
+        )
+        for more in (0, 70)
+    },
+    "unrolled": {"steps": lambda rng, n, _: ((scaled, (2, 3, 1), rng.integers(0, 9, n).astype(np.int32)), {})},
     "each": {"rows": lambda rng, n, _: ((jnp.sin, normal(rng, 5, n)), {})},
     "variances_in_batches": {
         f"{d} codes, {b} rows": lambda rng, n, tied, d=d, b=b: (
@@ -188,7 +216,7 @@ def ordered(name, result):
 def test_every_kernel_has_cases():
     assert set(CASES) == set(KERNELS)
     for kernel in KERNELS.values():
-        assert {kernel.cpu, kernel.accelerator} <= set(kernel.forms)
+        assert {kernel.cpu, kernel.accelerator, kernel.tpu or kernel.accelerator} <= set(kernel.forms)
 
 
 @pytest.mark.parametrize(("name", "case", "size", "form"), list(forms()))
@@ -226,7 +254,9 @@ def _stacked(results):
 
 def test_the_platform_chooses_the_form():
     kernel = Kernel(lambda: "reference", {"a": lambda: "for CPUs", "b": lambda: "for others"}, cpu="a", accelerator="b")
+    alone = dataclasses.replace(kernel, tpu="a")
     for platform, form in {"cpu": "for CPUs", "gpu": "for others", "tpu": "for others"}.items():
         with tracing_for(platform):
             assert kernel() == form
+            assert alone() == ("for CPUs" if platform == "tpu" else form)
     assert kernel(form="b") == "for others"

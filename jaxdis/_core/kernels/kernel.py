@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.platforms import traced_platform
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -16,12 +16,15 @@ class Kernel:
       forms: functions that jit and vmap accept, by name.
       cpu: which form CPUs take.
       accelerator: which form GPUs and TPUs take.
+      tpu: which form TPUs take, if it is another.
     """
 
     reference: Callable
     forms: Mapping[str, Callable]
     cpu: str
     accelerator: str
+    tpu: str | None = None
 
     def __call__(self, *arguments, form: str | None = None, **options) -> Any:
-        return self.forms[form or (self.cpu if on_cpu() else self.accelerator)](*arguments, **options)
+        chosen = {"cpu": self.cpu, "tpu": self.tpu}.get(traced_platform()) or self.accelerator
+        return self.forms[form or chosen](*arguments, **options)

@@ -165,3 +165,23 @@ spread_over_classes = Kernel(
     cpu="product",
     accelerator="copies",
 )
+
+
+def _by_selection(values, places, sizes):
+    numbers = jnp.arange(len(values), dtype=places.dtype)[:, None]
+    parts = zip(_parts(values, sizes), _parts(numbers, sizes), places, strict=True)
+    return jnp.stack([jnp.where(number == place[None], part, 0).sum(axis=0) for part, number, place in parts])
+
+
+# ``of_own_class(values [s, n], places [k, n], sizes) -> [k, n]``: each sample's entry in the row of its own class, one
+# of each factor's. On TPUs all rows are read, since entries would be read one by one.
+of_own_class = Kernel(
+    lambda values, places, sizes: np.take_along_axis(np.asarray(values), np.asarray(places), axis=0),
+    {
+        "gather": lambda values, places, sizes: jnp.take_along_axis(values, places, axis=0, mode="clip"),
+        "selection": _by_selection,
+    },
+    cpu="gather",
+    accelerator="gather",
+    tpu="selection",
+)
