@@ -10,9 +10,10 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxdis._core import random
 from jaxdis._core.arrays import moments, power_of_two_below, safe_divide, weighted_mean
+from jaxdis._core.kernels.sums import sums_in_nodes
 from jaxdis._learners.splits_exact import exact_order
 from jaxdis._learners.splits_histogram import quantile_histogram
-from jaxdis._learners.trees import LANES, Totals, by_blocks, canonical_order, choose, grow, leaves, node_sums
+from jaxdis._learners.trees import Totals, by_blocks, canonical_order, choose, grow, lanes, leaves
 
 Splitter = Literal["exact", "histogram"]
 
@@ -31,7 +32,7 @@ class Columns(NamedTuple):
     ``member [c, k]`` is 1 where column ``c`` belongs to factor ``k``; ``factor [c]`` is the factor and ``value [c]``
     the class that the column stands for. A factor with ``v > 2`` values has ``v`` columns; one with two values has one,
     for the second value; a continuous factor (``regression [c]``) has one. Columns without a factor pad the number to a
-    multiple of ``LANES``; no sample is in their class.
+    multiple of :func:`~jaxdis._learners.trees.lanes`; no sample is in their class.
     """
 
     member: np.ndarray
@@ -48,7 +49,7 @@ class Columns(NamedTuple):
         local = np.concatenate([np.arange(count) for count in counts])
         value = np.where(np.repeat(counts, counts) == 1, 1, local)
         starts = np.cumsum([0, *counts])
-        rest = -len(factor) % LANES
+        rest = -len(factor) % lanes()
         return cls(
             np.pad(np.eye(len(sizes), dtype=np.float32)[factor], ((0, rest), (0, 0))),
             np.pad(factor, (0, rest)),
@@ -173,7 +174,7 @@ def fit_boosting(
         scaled = by_blocks(lambda row: row / unit[0], error)
         levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], total_weight), depth, priority)
         # Summed again: the sums of a nearly certain class are below the rounding errors of its ancestors' differences.
-        sums, steps = node_sums(leaf, [error, curvature], 2**depth)
+        sums, steps = sums_in_nodes(leaf, [error, curvature], 2**depth)
         leaf_values = _materialized(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
         for splits in levels:
             chosen = splits.feature[None] == jnp.arange(d)[:, None, None]

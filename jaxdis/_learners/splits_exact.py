@@ -14,16 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxdis._core.arrays import ordered_keys, stable_order
+from jaxdis._core.arrays import along_rows, ordered_keys, stable_order
+from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.kernels.sums import even_bins, running_sums, sums_in_bins
 from jaxdis._core.loops import each, repeat
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.platforms import on_cpu, traced_platform
 from jaxdis._learners.splits_histogram import siblings, weights_of_nodes
-from jaxdis._learners.trees import LANES, NEVER, RESOLUTION, TIE, Splits, Totals, gain_of, pick
+from jaxdis._learners.trees import NEVER, RESOLUTION, TIE, Splits, Totals, gain_of, lanes, pick
 
 # With this many samples or fewer, runs are single samples, and no run is searched.
 FEW = 128
-# Samples in a run per square root of all samples, a multiple of LANES. Fewer make more bounds, more a longer search.
+# Samples in a run per square root of all samples, a multiple of lanes(). Fewer make more bounds, more a longer search.
 LENGTH = 0.79
 # Runs searched together, on CPU and on accelerators.
 TOGETHER = 512, 1 << 12
@@ -114,6 +115,10 @@ class Exact(NamedTuple):
 
     def _rise(self, runs: Int[Array, " n"], gradient, node, nodes: int) -> Float[Array, "r q c"]:
         """Positive gradients summed in each of one code's runs; a sample has them in its own columns only."""
+        if traced_platform() == "tpu":  # which would add number by number
+            rise = jnp.maximum(gradient, 0.0)
+            parts = [rise] if node is None else [jnp.where(node == q, rise, 0.0) for q in range(nodes)]
+            return jnp.stack([sums_in_bins(runs[None], part, self.order.shape[1])[0] for part in parts], axis=1)
         columns = gradient.shape[1]
         sample = jnp.arange(len(runs), dtype=jnp.int32)[:, None]
         at = 0 if node is None else node[sample, self.own].astype(jnp.int32)
@@ -162,14 +167,14 @@ class Exact(NamedTuple):
         count, listed = _numbered(promising.reshape(-1))
         order, allowed = self.order.reshape(-1, steps), self.allowed.reshape(-1, steps)
         flat, where = gradient.reshape(-1), None if node is None else node.reshape(-1)
-        within = jnp.triu(jnp.ones((LANES, LANES)))
-        before = jnp.triu(jnp.ones((steps // LANES, steps // LANES)), 1)
+        within = jnp.triu(jnp.ones((lanes(), lanes())))
+        before = jnp.triu(jnp.ones((steps // lanes(), steps // lanes())), 1)
         product = functools.partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
         together = TOGETHER[0 if on_cpu() else 1]
         place_in_run = jnp.arange(1, steps + 1, dtype=jnp.float32)[None]
 
         def running(parts):
-            rows = product(parts.reshape(len(parts), -1, LANES), within)
+            rows = product(parts.reshape(len(parts), -1, lanes()), within)
             return (rows + product(rows[:, :, -1], before)[:, :, None]).reshape(parts.shape)
 
         def some(carry):
@@ -274,6 +279,10 @@ def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
 
 
 def _at(array, index):
+    """Entries at places along all axes, or rows at places along the first of them."""
+    places = index if isinstance(index, tuple) else (index,)
+    if len(places) == array.ndim:
+        return entries_at(array, *places)
     return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
@@ -289,9 +298,9 @@ def exact_order(
     """
     n, d = codes.shape
     order = stable_order(ordered_keys(codes.T))
-    values = jnp.take_along_axis(codes.T, order, axis=1)
-    rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(jnp.arange(n, dtype=jnp.int32)[None])
-    steps = 1 if n <= FEW else math.ceil(LENGTH * math.sqrt(n) / LANES) * LANES
+    values = along_rows(codes.T, order)
+    rank = jax.vmap(lambda order: placed_at(jnp.arange(n, dtype=jnp.int32), order, n))(order)
+    steps = 1 if n <= FEW else math.ceil(LENGTH * math.sqrt(n) / lanes()) * lanes()
     runs = even_bins(-(-n // steps))
     padding = ((0, 0), (0, steps * runs - n))
     allowed = jnp.pad(values[:, 1:] > values[:, :-1], ((0, 0), (0, steps * runs - n + 1)))

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float, Int, Num, Shaped, UInt
 
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.kernels.sums import sums_in_nodes
+from jaxdis._core.platforms import on_cpu, traced_platform
 
 # Gains within this relative distance of the best are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
@@ -21,8 +22,9 @@ TIE = 1e-5
 RESOLUTION = 1e-7
 # Samples that pass through a function together.
 BLOCK = 1000
-# Numbers per vector register: adding rows whose length is not a multiple of this takes up to twice as long.
-LANES = 8
+# Numbers per vector register of a CPU, where adding rows whose length is not a multiple of this takes up to twice as
+# long; and of a TPU, where XLA fills up other rows, and takes seconds to compile a change of their shape.
+LANES, LANES_OF_TPU = 8, 128
 # The cut of a node that is not split: every number lies below it.
 NEVER = float(jnp.finfo(jnp.float32).max)
 
@@ -57,6 +59,11 @@ class Finder(Protocol):
     weights: Float[Array, " n"]
 
     def __call__(self, state, gradient, node, totals: Totals, priority): ...
+
+
+def lanes() -> int:
+    """The number of which the length of rows should be a multiple."""
+    return LANES_OF_TPU if traced_platform() == "tpu" else LANES
 
 
 def canonical_order(numbers: Num[Array, "d n"], weights: Float[Array, " n"]) -> Int[Array, " d"]:
@@ -120,7 +127,7 @@ def grow(
             break
         if left is None:
             weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
-            totals = Totals(*node_sums(node, [gradient, weights], 2 * nodes))
+            totals = Totals(*sums_in_nodes(node, [gradient, weights], 2 * nodes))
         else:
             totals = Totals(*(_children(part, total - part) for part, total in zip(left, totals, strict=True)))
     return levels, node
@@ -195,15 +202,6 @@ def choose(values: Float[Array, "l ..."], leaf: UInt[Array, "..."]) -> Float[Arr
         rows = [jnp.where(goes_right, right, left) for left, right in zip(rows[::2], rows[1::2], strict=True)]
         bit *= 2
     return rows[0]
-
-
-def node_sums(node: UInt[Array, "n c"], values: list[Float[Array, "n c"]], nodes: int) -> Float[Array, "v q c"]:
-    """Sums over the samples of each node, as one scatter that adds a sample's values side by side."""
-    columns, count = node.shape[1], len(values)
-    place = node.astype(jnp.int32) * columns + jnp.arange(columns, dtype=jnp.int32)[None]
-    beside = jnp.stack(values, axis=2).reshape(-1, count)
-    sums = jnp.zeros((nodes * columns, count)).at[place.reshape(-1)].add(beside, mode="promise_in_bounds")
-    return sums.T.reshape(count, nodes, columns)
 
 
 def _children(left, right):

@@ -99,6 +99,11 @@ CASES = {
         )
         for d in (3, 3000)  # stored, or in chunks of which the last two overlap
     },
+    "sums_in_nodes": {
+        "two arrays": lambda rng, n, _: (
+            (rng.integers(0, 4, (n, 3)).astype(np.uint8), normal(rng, 2, n, 3), 4), {}
+        )
+    },
     "sums_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 9, n), (3, 1, 5)), {})},
     "spread_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 3, n), (3, 1, 5)), {})},
     "radii": {
@@ -132,6 +137,9 @@ CASES = {
         ),
         "one axis": lambda rng, n, tied: (
             (normal(rng, n, tied=tied), rng.integers(0, n, (2, 200)).astype(np.int32)), {}
+        ),
+        "full columns": lambda rng, n, tied: (
+            (normal(rng, n, tied=tied), rng.integers(0, n, (128, 3)).astype(np.int32)), {}
         ),
         "two axes": lambda rng, n, tied: (
             (normal(rng, 3, n, tied=tied), *(rng.integers(0, most, 9).astype(np.int32) for most in (3, n))), {}
@@ -184,6 +192,7 @@ QUICK = {("radii", "tied"), ("joint_tables", "one sample")}
 TOLERANCES = {
     "running_sums": 2e-5,
     "sums_in_bins": 2e-4,
+    "sums_in_nodes": 2e-4,
     "sums_in_classes": 2e-4,
     "thin_product": 2e-5,
     "convolution": 2e-5,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int, Num, UInt
 
 from jaxdis._core.kernels.kernel import Kernel
 from jaxdis._core.loops import each
@@ -79,8 +79,56 @@ def _binned_by_scatter(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bin
     return each(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
 
 
+def _binned_by_product(bins, rows, num_bins):
+    """Integers are exact up to 2²⁴."""
+    numbers = rows.astype(jnp.float32)
+
+    def of_code(number):
+        return jnp.dot(jax.nn.one_hot(number, num_bins, axis=0), numbers, precision=jax.lax.Precision.HIGHEST)
+
+    return each(of_code, bins).astype(rows.dtype)
+
+
 # ``sums_in_bins(bins [d, n], rows [n, c], num_bins) -> [d, num_bins, c]``: sums of the rows in each bin of each code.
-sums_in_bins = Kernel(_binned_reference, {"scatter": _binned_by_scatter}, cpu="scatter", accelerator="scatter")
+# TPUs would add row by row.
+sums_in_bins = Kernel(
+    _binned_reference,
+    {"scatter": _binned_by_scatter, "product": _binned_by_product},
+    cpu="scatter",
+    accelerator="scatter",
+    tpu="product",
+)
+
+
+def _nodes_reference(node, values, nodes):
+    return np.stack([[np.where(node == q, value, 0).sum(axis=0) for q in range(nodes)] for value in values])
+
+
+def _nodes_by_scatter(node: UInt[Array, "n c"], values, nodes: int):
+    """One scatter adds a sample's values side by side."""
+    columns, count = node.shape[1], len(values)
+    place = node.astype(jnp.int32) * columns + jnp.arange(columns, dtype=jnp.int32)[None]
+    beside = jnp.stack(values, axis=2).reshape(-1, count)
+    sums = jnp.zeros((nodes * columns, count)).at[place.reshape(-1)].add(beside, mode="promise_in_bounds")
+    return sums.T.reshape(count, nodes, columns)
+
+
+def _nodes_by_selection(node, values, nodes):
+    def sums(q):
+        return jnp.stack([jnp.where(node == q, value, 0.0).sum(axis=0) for value in values])
+
+    return jax.vmap(sums, out_axes=1)(jnp.arange(nodes, dtype=node.dtype))
+
+
+# ``sums_in_nodes(node [n, c], values, nodes) -> [v, nodes, c]``: of each array ``[n, c]`` among the values, the sums
+# over the samples of each node, column by column. TPUs would add number by number.
+sums_in_nodes = Kernel(
+    _nodes_reference,
+    {"scatter": _nodes_by_scatter, "selection": _nodes_by_selection},
+    cpu="scatter",
+    accelerator="scatter",
+    tpu="selection",
+)
 
 
 def _classes_reference(terms, classes, rows, size):
