@@ -14,11 +14,11 @@ from jaxdis._core.arrays import along_rows, moments, power_of_two_below, running
 from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.loops import each
 from jaxdis._learners.splits_histogram import quantile_bins
-from jaxdis._learners.trees import RESOLUTION, TIE, canonical_order
+from jaxdis._learners.trees import RESOLUTION, TIE, canonical_order, lanes
 
 # Larger than any bin number.
 NO_BIN = jnp.iinfo(jnp.int32).max
-# Places summed by one product: the fastest of 8, 16, 32 and 64.
+# Places summed by one product: the fastest of 8, 16, 32 and 64 on CPU; on TPUs, those of a register.
 RUN = 32
 
 Criterion = Literal["variance", "gini", "entropy"]
@@ -154,12 +154,16 @@ def _most_drawn(n: int) -> int:
     return _filled(min(n, math.ceil((1 - math.exp(-1)) * n + 4.5 * math.sqrt(n)) + 1))
 
 
+def _run() -> int:
+    return max(RUN, lanes())
+
+
 def _filled(n: int) -> int:
-    return -(-n // RUN) * RUN
+    return -(-n // _run()) * _run()
 
 
 class _Drawn(NamedTuple):
-    """The samples that a tree draws, in a list of ``r``, a multiple of ``RUN``, which samples of weight 0 fill up.
+    """The samples that a tree draws, in a list of ``r``, a multiple of ``_run()``, which samples of weight 0 fill up.
 
     ``sample [r]``: which sample each of them is; ``times [r]``: how often it is drawn, or its weight; ``bins [d, r]``;
     ``order [d, r]``: for each code, their places in this list by bin.
@@ -273,12 +277,12 @@ def _divide(layout: _Layout, right, left, all_left, place) -> _Layout:
     border = layout.first + _at(left, layout.first)
     behind = place >= border
     gone = _before(layout, (layout.last + 1 - border).astype(jnp.float32)[None])
-    gone, start, stay = (part.reshape(-1, RUN) for part in (gone, border, place))
+    gone, start, stay = (part.reshape(-1, _run()) for part in (gone, border, place))
 
     def one_code(order):
-        moves = _at(right, order).reshape(-1, RUN)
+        moves = _at(right, order).reshape(-1, _run())
         counted = moves.astype(jnp.float32)
-        rank = (running_in_runs((counted - gone).reshape(1, -1), RUN)[0] - counted).astype(jnp.int32)
+        rank = (running_in_runs((counted - gone).reshape(1, -1), _run())[0] - counted).astype(jnp.int32)
         to = jnp.where(moves, start + rank, stay - rank).reshape(-1)
         return placed_at(order, to, len(order))
 
@@ -310,13 +314,13 @@ def _best_cuts(key, bins, layout: _Layout, payload, sums, criterion, features: i
     before = 0.0 if sums is None else _before(layout, shared)
 
     def in_runs(columns):
-        return columns.reshape(len(columns), -1, RUN)  # XLA's loops over these have no divisions of indices
+        return columns.reshape(len(columns), -1, _run())  # XLA's loops over these have no divisions of indices
 
     def one_code(code):
         order, bins = code
         number = _at(bins, order)
         apart = inner & jnp.pad(number[1:] != number[:-1], (0, 1))
-        left = running_in_runs(_at(payload, order).T - before, RUN)
+        left = running_in_runs(_at(payload, order).T - before, _run())
         if sums is None:
             below = left.reshape(-1, r)
             start = jnp.where((first > 0)[None], below[:, jnp.maximum(first - 1, 0)], 0.0)

@@ -135,10 +135,12 @@ def grow(
 
 def leaves(numbers: Float[Array, "d n"], levels: list[Splits]) -> UInt[Array, "c n"]:
     """The leaf that every held-out sample reaches in every tree."""
-    node = None
+    node, m = None, numbers.shape[1]
+    if traced_platform() == "tpu":
+        numbers = jnp.pad(numbers, ((0, 0), (0, -m % lanes())))
     for splits in levels:
         node = descend(numbers, node, splits.feature, splits.threshold)
-    return node
+    return node[:, :m]
 
 
 def descend(numbers: Float[Array, "d n"], node: UInt[Array, "c n"] | None, feature, cut) -> UInt[Array, "c n"]:
@@ -164,6 +166,7 @@ def _in_blocks(numbers: Float[Array, "d n"]) -> Float[Array, "b d r"]:
     n = numbers.shape[1]
     blocks = _blocks(n)
     rows = -(-n // blocks)
+    rows = rows if traced_platform() != "tpu" else -(-rows // lanes()) * lanes()
     return jnp.pad(numbers, ((0, 0), (0, blocks * rows - n))).reshape(-1, blocks, rows).transpose(1, 0, 2)
 
 
