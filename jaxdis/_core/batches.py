@@ -7,10 +7,13 @@ import jax
 
 # Members that run together on one device. Chunks are padded to these, so that zoos of any size share few programs.
 RUNGS = (1, 8, 64, 256, 1024)
-# Members of a chunk that share one step, by platform; elsewhere all of them. A TPU's core is one large serial unit that
-# eight members of 10,000 samples fill: by XLA's cycles for a v5e, MIG takes 0.124 ms a member alone, 0.018 with 8 and
-# 0.016 with 64. And XLA takes longer to compile gathers and scatters there, the more members one of them serves.
-MOST_TOGETHER = {"tpu": RUNGS[1]}
+# Members of a chunk that share one step, by platform: of quick functions, and of those that take a CPU core LONG
+# seconds a member; elsewhere all. A TPU's core is one large serial unit: by XLA's cycles for a v5e, MIG takes 0.124 ms
+# a member alone, 0.018 with 8 and 0.016 with 64. Small steps cost as much for 64 as for 8: DCI by lasso is bound by
+# 1.2 million of them for 64 members, or by 12.9 million, eight at a time. The steps of trees are long, and take longer
+# to compile with more members: a forest 82 s of a core with 8, and over 130 with 64.
+MOST_TOGETHER = {"tpu": (RUNGS[2], RUNGS[1])}
+LONG = 1.0
 # Programs of different sizes that one zoo may need.
 MOST_SIZES = 3
 # Bytes of inputs on one accelerator at a time, and of all that a program needs where a device does not report a limit.
@@ -39,9 +42,13 @@ def rungs_of(count: int, most: int) -> list[int]:
     return sizes
 
 
-def together(members: int, platform: str) -> int:
-    """How many members of a chunk share one step of a program, if memory holds them."""
-    return min(members, MOST_TOGETHER.get(platform, members))
+def together(members: int, platform: str, seconds: float) -> int:
+    """How many members of a chunk share one step of a function, if memory holds them.
+
+    ``seconds``: what the function takes a CPU core for one member, about.
+    """
+    quick, slow = MOST_TOGETHER.get(platform, (members, members))
+    return min(members, quick if seconds < LONG else slow)
 
 
 def limit_of(device: jax.Device) -> int:

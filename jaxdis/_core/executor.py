@@ -153,6 +153,7 @@ def map_stages(
     chunk_bytes: int = CHUNK_BYTES,
     progress: Callable[[int, int], None] | None = None,
     arrived: Callable[[Hashable, Any], None] | None = None,
+    seconds_of: Callable[[Hashable], float] = lambda stage: 0.0,
 ) -> list:
     """As :func:`map_members` for several values of ``static``, each with its own program.
 
@@ -170,6 +171,7 @@ def map_stages(
       progress: called after every chunk with how many members are finished and how many there are.
       arrived: called with each stage and its result for each chunk; for the first chunk, before the next stage is
         compiled.
+      seconds_of: of a stage, about how long a CPU core takes for one member.
 
     Returns:
       the results of each stage.
@@ -208,7 +210,7 @@ def map_stages(
 
         if not bounded:
             return functools.partial(_run, *statics(batch_size or 1)), shared
-        at_once = batches.together(max(sizes) // num_devices, layout.platform)
+        at_once = batches.together(max(sizes) // num_devices, layout.platform, seconds_of(stage))
         return batches.Bounded(_run, statics, at_once, batches.limit_of(layout.devices[0])), shared
 
     def results():

@@ -27,7 +27,7 @@ from jaxdis._core.roofline import Cost, cost_of, sums_in_any_order
 from jaxdis._core.targets import Target, placed
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
-from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Genesis, InfoGan, Iodine, Mlp, Monet, ResnetVae, Vae, locatello
@@ -113,7 +113,7 @@ def estimates(
         most = max(batches.rungs_of(members, most_in_a_chunk(1, inputs.members, 1, batches.INPUT_BYTES)))
 
         def lowered(members: int, one=inputs.members, stage=stage, shared=shared):
-            layout = Layout((device,), batches.together(members, target.platform), deterministic)
+            layout = Layout((device,), batches.together(members, target.platform, seconds_of(stage)), deterministic)
             arguments = _repeated(one, members, layout), placed(np.zeros(1, np.int32), layout, AXIS)
             return _run.trace(score_member_often, (stage, 0), layout, *arguments, placed(shared, layout))
 

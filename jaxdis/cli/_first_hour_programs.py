@@ -20,7 +20,7 @@ from jaxdis.cli import _throughput as throughput
 from jaxdis.cli._estimates import judged, turns_of
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import MemberCodes, Shared, score_member_often
-from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS
 from jaxdis.models import InfoGan, Mlp, Monet, Vae, locatello, members
@@ -52,7 +52,8 @@ class Scored(NamedTuple):
         """The program with its arguments on the first device; on CPU, members run one after another."""
         device = jax.devices()[0]
         (stage,) = stages_of(((self.name, METRICS[self.name]),))
-        layout = Layout((device,), 1 if device.platform == "cpu" else batches.together(self.members, device.platform))
+        many = batches.together(self.members, device.platform, seconds_of(stage))
+        layout = Layout((device,), 1 if device.platform == "cpu" else many)
         placed, shared = _placed(self.members, self.samples, layout)
         counts = np.full(1, self.members, np.int32)
         return functools.partial(_run, score_member_often, (stage, 0), layout, placed, counts, shared_by(stage, shared))

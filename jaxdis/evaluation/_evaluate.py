@@ -27,7 +27,7 @@ from jaxdis.evaluation._member_rows import check_names, member_rows
 from jaxdis.evaluation._notes import known, notes_of
 from jaxdis.evaluation._null import check_null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
-from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
 from jaxdis.evaluation._strengths import MOST_KEPT, kept, largest, with_relations
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
 from jaxdis.evaluation._wide import block_of, score_by_blocks, takes_blocks
@@ -183,6 +183,7 @@ def evaluate(
             member_codes,
             lambda stage_and_count: shared_by(stage_and_count[0], shared),
             arrived=tell,
+            seconds_of=lambda stage_and_count: seconds_of(stage_and_count[0]),
             **{**how, "progress": _in_turn(how["progress"], number, 1 + null)},
         )
 

@@ -19,10 +19,11 @@ def stages_of(plan: Plan) -> tuple[Plan, ...]:
     stages = {}
     for name, metric in plan:
         stages.setdefault((metric.source.base or metric.source).function, []).append((name, metric))
-    return tuple(sorted(map(tuple, stages.values()), key=_seconds))
+    return tuple(sorted(map(tuple, stages.values()), key=seconds_of))
 
 
-def _seconds(stage: Plan) -> float:
+def seconds_of(stage: Plan) -> float:
+    """About how long a CPU core takes for one member."""
     return max(metric.about.seconds if metric.about is not None else LIGHT_SECONDS for _, metric in stage)
 
 

@@ -71,13 +71,15 @@ def test_memory_bounds_the_members_that_run_together(accelerator, monkeypatch):
     np.testing.assert_allclose(of_all(MEMBERS), whole, rtol=1e-5)  # one by one
 
 
-def test_eight_members_share_a_step_on_a_tpu(accelerator, monkeypatch):
-    whole = of_all(MEMBERS)  # 75 members per device, in chunks of 64, 8, and four of 1
+def test_few_members_share_a_long_step_on_a_tpu(accelerator, monkeypatch):
+    whole = of_all(MEMBERS)  # of 75 members per device, 64 are in the largest chunk
     monkeypatch.setattr(Layout, "platform", "tpu")
-    few = of_all(MEMBERS)
+    quick, slow = (of_all(MEMBERS, seconds_of=lambda stage, seconds=seconds: seconds) for seconds in (0.0, 2.0))
     assert set(accelerator) == {64, 8}
     assert accelerator[-1] == 8
-    np.testing.assert_allclose(few, whole, rtol=1e-5)
+    np.testing.assert_allclose(quick, whole, rtol=1e-5)
+    np.testing.assert_allclose(slow, whole, rtol=1e-5)
+    assert [batches.together(rung, "tpu", 0.0) for rung in batches.RUNGS] == [1, 8, 64, 64, 64]
 
 
 class Exhausted:
