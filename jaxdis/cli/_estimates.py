@@ -60,7 +60,7 @@ UNKNOWN_TURNS = 10.0
 class Estimate(NamedTuple):
     """What one program costs on a target, estimated from the compiled program and not measured.
 
-    ``members`` run together; ``ms`` per member; ``bound``: by what; ``memory`` in bytes per member; ``fits``: members
+    ``members`` in a call; ``ms`` per member; ``bound``: by what; ``memory`` in bytes per member; ``fits``: members
     that the device holds; ``half``: members of which starting kernels takes as long as their work; ``atomic``: how many
     kernels add floats to places in any order, so that last digits may differ from run to run.
     """
