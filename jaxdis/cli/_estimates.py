@@ -101,10 +101,19 @@ def workload(samples: int = 10_000) -> tuple[np.ndarray, Factors, tuple[np.ndarr
 
 
 def estimates(
-    plan: Mapping[str, Metric], target: Target, members: int, samples: int = 10_000, *, deterministic: bool = False
+    plan: Mapping[str, Metric],
+    target: Target,
+    members: int,
+    samples: int = 10_000,
+    *,
+    deterministic: bool = False,
+    chips: int = 1,
 ) -> Iterator[Estimate | Failure]:
-    """Compile each metric for a target, as :func:`jaxdis.evaluate` does there in its chunks, and add up its cost."""
-    device = target.devices()[0]
+    """Compile each metric for a target, as :func:`jaxdis.evaluate` does there in its chunks, and add up its cost.
+
+    ``members`` run on each of so many ``chips``.
+    """
+    devices = tuple(target.devices()[:chips])
     codes, factors, test = workload(samples)
     for name, metric in plan.items():
         inputs = bind(codes, factors, test=test if metric.source.reads.test else None)
@@ -113,8 +122,8 @@ def estimates(
         most = max(batches.rungs_of(members, most_in_a_chunk(1, inputs.members, 1, batches.INPUT_BYTES)))
 
         def lowered(members: int, one=inputs.members, stage=stage, shared=shared):
-            layout = Layout((device,), batches.together(members, target.platform, seconds_of(stage)), deterministic)
-            arguments = _repeated(one, members, layout), placed(np.zeros(1, np.int32), layout, AXIS)
+            layout = Layout(devices, batches.together(members, target.platform, seconds_of(stage)), deterministic)
+            arguments = _repeated(one, members, layout), placed(np.zeros(chips, np.int32), layout, AXIS)
             return _run.trace(score_member_often, (stage, 0), layout, *arguments, placed(shared, layout))
 
         bytes_each = sum(leaf.nbytes for leaf in jax.tree.leaves(inputs.members))
@@ -134,20 +143,20 @@ def together(plan: Mapping[str, Metric], rows: Sequence[Estimate | Failure]) -> 
 
 
 def updates(
-    methods: Mapping[str, tuple[Method, tuple[int, ...]]], target: Target, members: int
+    methods: Mapping[str, tuple[Method, tuple[int, ...]]], target: Target, members: int, *, chips: int = 1
 ) -> Iterator[Estimate | Failure]:
-    """Compile one update of each method for a target, with as many members together as fit."""
-    device = target.devices()[0]
+    """Compile one update of each method for a target, with as many members together as fit each of its ``chips``."""
+    devices = tuple(target.devices()[:chips])
     for name, (method, shape) in methods.items():
         source = as_source(np.zeros((512, *shape), np.uint8))
         method = resolved_config(Config(method=method), source).method.tuned(target.platform)
         keys, hyperparameters, _ = checked_members(method, *zoo_of({method.trained[0]: {}}, 1, method))
 
         def lowered(at_once: int, one=(keys, hyperparameters), method=method, source=source):
-            layout = Layout((device,), at_once)
+            layout = Layout(devices, at_once)
             many, whole = _repeated(one, at_once, layout), functools.partial(placed, layout=layout)
             state = jax.eval_shape(jax.vmap(functools.partial(begin, method)), many[0])
-            counts = placed(np.zeros(1, np.int32), layout, AXIS)
+            counts = placed(np.zeros(chips, np.int32), layout, AXIS)
             return _advance.trace(
                 method, layout, placed(state, layout, AXIS), many, whole(source), whole(np.int32(0)), counts
             )
@@ -180,8 +189,9 @@ def _estimated(
 
 
 def _repeated(one, members: int, layout: Layout):
-    """The shapes of so many members, split over the devices of a layout."""
-    many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((members, *leaf.shape[1:]), leaf.dtype), one)
+    """The shapes of so many members on each device of a layout."""
+    count = members * len(layout.devices)
+    many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *leaf.shape[1:]), leaf.dtype), one)
     return placed(many, layout, AXIS)
 
 
