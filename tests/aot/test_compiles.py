@@ -4,15 +4,26 @@ Minutes for a GPU, longer for a TPU: ``python -m pytest -m aot tests/aot``. Budg
 ``python -m tests.aot.budgets`` writes what is lower than before.
 """
 
+import functools
 import json
 from importlib.resources import files
 
 import jax
+import numpy as np
 import pytest
 
 from jaxdis import METRICS
-from jaxdis._core.targets import TARGETS
+from jaxdis._core.executor import AXIS, Layout
+from jaxdis._core.platforms import tracing_for
+from jaxdis._core.roofline import cost_of
+from jaxdis._core.targets import TARGETS, placed
 from jaxdis.cli._estimates import TRAINED, Estimate, estimates, updates
+from jaxdis.data import DATASETS
+from jaxdis.models import Config
+from jaxdis.models._encoding import _encode
+from jaxdis.models._images import Images
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._train import resolved_config
 from tests.aot.budgets import FILE, MEMBERS, TRAINED_MEMBERS, counts_of
 
 # Compilers of the next version may need so much more.
@@ -78,6 +89,43 @@ def test_four_chips_do_not_communicate(name):
         (row,) = updates({name: TRAINED[name]}, TARGETS["v5e"], 8, chips=4)
     assert isinstance(row, Estimate), row
     assert row.collectives == 0
+
+
+@pytest.mark.aot
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, row in DATASETS.items() if row.renders])
+def test_a_data_set_is_drawn(target, name):
+    space, render = DATASETS[name].make(**{"cached": False} if name == "shapes3d" else {})
+    kind, layout = TARGETS[target], Layout(tuple(TARGETS[target].devices()[:1]))
+    inputs = placed((render, space.sample(jax.random.key(0), 64), jax.random.key(1)), layout)
+    with tracing_for(kind.platform):
+        traced = jax.jit(lambda render, factors, key: render(factors, key)).trace(*inputs)
+    compiled = traced.lower(lowering_platforms=(kind.lowering,)).compile()
+    assert cost_of(compiled.as_text(), lambda scope: 1.0).launches > 0
+
+
+@pytest.mark.aot
+@pytest.mark.slow
+@pytest.mark.parametrize("chips", [1, 4])
+def test_encoding_communicates_nothing_but_images(chips):
+    """Chips draw a share of the images each, which all members encode."""
+    if not available("v5e"):
+        pytest.skip("must have the compiler of v5e: pip install '.[aot]'")
+    kind, layout = TARGETS["v5e"], Layout(tuple(TARGETS["v5e"].devices()[:chips]), 8)
+    space, render = DATASETS["dsprites"].make()
+    method, _ = TRAINED["vae_mlp"]
+    source = as_source(np.zeros((512, 64, 64, 1), np.uint8))
+    method = resolved_config(Config(method=method), source).method
+    keys = jax.random.split(jax.random.key(0), 8 * chips)
+    params = jax.eval_shape(jax.vmap(lambda key: method.begin(key).params), keys)
+    whole = functools.partial(placed, layout=layout)
+    rows, start = space.sample(jax.random.key(0), 256), np.uint32(0)
+    traced = _encode.trace(
+        method, "represent", None, layout, placed(params, layout, AXIS), whole(Images.of(render)),
+        whole(jax.random.key(1)), whole(rows), whole(start),
+    )  # fmt: skip
+    text = traced.lower(lowering_platforms=(kind.lowering,)).compile().as_text()
+    assert cost_of(text, lambda scope: 1.0).collectives == (chips > 1)
 
 
 @pytest.mark.aot
