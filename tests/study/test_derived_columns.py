@@ -25,10 +25,13 @@ from tests.study.tiny import tiny
 CURVE = Direct(Spec(downstream_logistic).with_options(sizes=(10, 50, 100)))
 
 
+def with_columns(seeds: int):
+    return tiny(seeds=seeds, metrics={"mig": METRICS["mig"], "curve": CURVE, "udr": Udr(least_kl=1e-9)})
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    study = tiny(seeds=3, metrics={"mig": METRICS["mig"], "curve": CURVE, "udr": Udr(least_kl=1e-9)})
-    out = tmp_path_factory.mktemp("study")
+    study, out = with_columns(seeds=3), tmp_path_factory.mktemp("study")
     run(study, out)
     return study, Store(out), read_csv_columns(out / "results.csv")
 
@@ -44,10 +47,9 @@ def test_udr_compares_the_seeds_of_a_setting(finished):
         np.testing.assert_allclose(table["udr"][3 * setting : 3 * setting + 3], jax.jit(udr)(codes).score, rtol=1e-5)
 
 
-def test_more_seeds_make_new_cells_of_seeds_and_keep_the_others(finished):
-    smaller = {member.train: member for member in cells(finished[0])}
-    larger = tiny(seeds=4, metrics=dict(finished[0].metrics))
-    for member in cells(larger):
+def test_more_seeds_make_new_cells_of_seeds_and_keep_the_others():
+    smaller = {member.train: member for member in cells(with_columns(seeds=3))}
+    for member in cells(with_columns(seeds=4)):
         if member.train in smaller:
             before = smaller[member.train].scores
             assert member.scores[:2] == before[:2]
