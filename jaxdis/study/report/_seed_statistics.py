@@ -85,7 +85,8 @@ def spearman_of_columns(table: Table, names: Sequence[str], targets: Sequence[st
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
     """Spearman's rank correlation over the pairs that are defined; NaN for fewer than three or a constant."""
     x, y = _both_known(x, y)
-    return float(stats.spearmanr(x, y)[0]) if _varies(x, y) else math.nan
+    # As scipy.stats.spearmanr, without its p-value, which takes longer and which nobody reads.
+    return float(np.corrcoef(stats.rankdata(x), stats.rankdata(y))[0, 1]) if _varies(x, y) else math.nan
 
 
 def over_seeds(
