@@ -1,5 +1,7 @@
 """Published protocols with less of everything, and what is then missing."""
 
+import dataclasses
+
 import pytest
 
 from jaxdis.metrics import METRICS
@@ -14,6 +16,7 @@ from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, UNSEEN, Finding, 
 from jaxdis.papers.locatello2020._study import locatello2020
 from jaxdis.papers.mahon2024._study import mahon2024
 from jaxdis.study import work_of
+from tests.study.tiny import tiny
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,16 @@ def test_updates_change_in_proportion_with_their_schedules():
     }
     warmups = [dict(t.sweep[0][1])["warmup_steps"] for t in small.trainings if t.sweep[0][0] == "beta"]
     assert warmups == [(pytest.approx(10),)] * len(warmups)  # of 10,000
+
+
+@pytest.mark.parametrize(("updates", "keep"), [(4000, (1000, 2000)), (500, (100, 200)), (150, (100,)), (10, ())])
+def test_members_are_kept_after_the_same_share_of_updates_where_a_block_ends(updates, keep):
+    study = tiny(steps=8000)
+    training = dataclasses.replace(study.trainings[0], keep=(2000, 4000))
+    (scaled_training,) = scaled(dataclasses.replace(study, trainings=(training,)), Scale(updates=updates)).trainings
+    assert training.config.method.log_every == 100
+    assert scaled_training.config.steps == updates
+    assert scaled_training.keep == keep
 
 
 def test_a_default_that_counts_updates_is_scaled_too(published):

@@ -115,10 +115,12 @@ def _training(training: Training, scale: Scale, share: float, most: int, before:
         config, pool = dataclasses.replace(config, method=small(config.method)), pool or QUICK_POOL
     if pool == before.train:
         pool = after.train
-    sweep = training.sweep
+    sweep, keep = training.sweep, training.keep
     if share != 1 and not isinstance(config.method, Pca):
         steps = max(1, round(share * config.steps))
         config = dataclasses.replace(config, steps=steps)
+        block = config.method.log_every
+        keep = tuple({round(share * number / block) * block for number in keep} & set(range(block, steps, block)))
         variants = {**config.method.variants, **config.method.own_variants}
         sweep = tuple((name, _schedules(dict(row), variants[name].settings, share)) for name, row in sweep)
         if pool is not None and share < 1:  # no more images are drawn than training sees
@@ -126,7 +128,7 @@ def _training(training: Training, scale: Scale, share: float, most: int, before:
     seeds = training.seeds
     if scale.seeds is not None:
         seeds = tuple(range(scale.seeds)) if len(seeds) == most else seeds[: scale.seeds]
-    return dataclasses.replace(training, config=config, sweep=sweep, seeds=seeds, pool=pool)
+    return dataclasses.replace(training, config=config, sweep=sweep, seeds=seeds, pool=pool, keep=keep)
 
 
 def _schedules(row: dict[str, tuple[float, ...]], settings, share: float) -> tuple:
