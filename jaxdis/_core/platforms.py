@@ -44,6 +44,11 @@ def on_cpu() -> bool:
     return traced_platform() == "cpu"
 
 
+def run_by_cpu() -> bool:
+    """Whether the program that is being traced runs on a CPU, whatever its forms."""
+    return on_cpu() or (FORMS_VARIABLE in os.environ and jax.default_backend() == "cpu")
+
+
 class Program:
     """A jitted function, compiled with the options for its :class:`~jaxdis._core.executor.Layout`'s platform.
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import moments, product_over_samples, safe_divide
+from jaxdis._core.factorizations import solve
 from jaxdis._core.loops import repeat
 from jaxdis._core.precision import exact_products
 
@@ -80,7 +81,7 @@ def _descend(gram, cross, penalty, weights, sweeps: int | Int[Array, ""]) -> Flo
         signs = jnp.sign(weights)
         active = jnp.abs(signs).T  # [k, d]
         masked = active[:, :, None] * gram[None] * active[:, None, :] + jax.vmap(jnp.diag)(1 - active)
-        best = jnp.linalg.solve(masked, (active * (cross - penalty * signs).T)[:, :, None])[:, :, 0].T
+        best = solve(masked, (active * (cross - penalty * signs).T)[:, :, None])[:, :, 0].T
         move = best - weights
         crosses = (best * signs < 0) & (signs != 0)
         reached = jnp.where(crosses, safe_divide(-weights, move), 2.0)  # the share of the move at which a sign changes

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxdis._core.factorizations import reflected, reflections
 from jaxdis._core.loops import repeat
 from jaxdis._core.precision import exact_products
 from jaxdis._learners.groups import Groups
@@ -86,11 +87,11 @@ def fit_logistic(
         # An orthonormal basis of the span changes neither products nor lengths. Coordinates come from a decomposition
         # of the codes, not of their Gram matrix, in which large codes would drown small ones. The basis stays in the
         # form of reflections: to write it out takes as long as to find it.
-        reflections, scales = jnp.linalg.qr(codes.T, mode="raw")
+        vectors, scales = reflections(codes.T)
         arguments = {"inverse_penalty": inverse_penalty, "weights": weights, "steps": steps}
-        model = fit_logistic(jnp.tril(reflections[:, :n]), classes, sizes, **arguments)
+        model = fit_logistic(jnp.tril(vectors[:, :n]), classes, sizes, **arguments)
         coefficients = jnp.pad(model.coefficients, ((0, d - n), (0, 0)))
-        return model._replace(coefficients=jax.lax.linalg.ormqr(reflections.T, scales, coefficients))
+        return model._replace(coefficients=reflected(vectors, scales, coefficients))
     problem = problem_of(codes, classes, sizes, inverse_penalty, weights)
     blocks = len(problem.inputs)
     stages = [(blocks, STILL)]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdis._core.factorizations import solve_factorized
 from jaxdis._learners.logistic_memory import Memory
 from jaxdis._learners.logistic_problem import Problem
 from jaxdis._learners.logistic_subspace import factorized
@@ -59,10 +60,7 @@ def solve(problem: Problem, curvature: Curvature, right: Float[Array, "s e"]) ->
     if curvature.memory is not None:
         return curvature.memory.solve(problem, right)
     contrasts = problem.contrast[:, None] * problem.groups.member
-    by_class = jax.vmap(_solved)(curvature.classes, right)
-    by_contrast = contrasts @ jax.vmap(_solved)(curvature.contrasts, contrasts.T @ right)
+    by_class = solve_factorized(curvature.classes, right[:, :, None])[:, :, 0]
+    along = (contrasts.T @ right)[:, :, None]
+    by_contrast = contrasts @ solve_factorized(curvature.contrasts, along)[:, :, 0]
     return problem.centered(by_class) + by_contrast
-
-
-def _solved(factor: Float[Array, "e e"], right: Float[Array, "e ..."]) -> Float[Array, "e ..."]:
-    return jax.scipy.linalg.cho_solve((factor, True), right)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, Shaped
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.factorizations import eigh
 from jaxdis._core.kernels.product import thin_product
 from jaxdis._core.kernels.sums import of_own_class
 from jaxdis._core.loops import times
@@ -196,7 +197,7 @@ def _contrast(sums: Float[Array, "s e"], groups: Groups) -> Float[Array, " s"]:
     """The first principal component of the mean inputs of each factor's classes, with length 1."""
     means = _centered(safe_divide(sums, sums[:, -1:]), sums[:, -1:] > 0, groups)
     scatter = jnp.einsum("sk,sd,se->kde", groups.member, means, means)
-    direction = jnp.linalg.eigh(scatter)[1][:, :, -1]
+    direction = eigh(scatter)[1][:, :, -1]
     contrast = (means * (groups.member @ direction)).sum(axis=1)
     return safe_divide(contrast, groups.member @ jnp.sqrt(groups.member.T @ contrast**2))
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.factorizations import cholesky, eigh, orthonormal, solve_lower
 from jaxdis._core.loops import each
 from jaxdis._learners.logistic_problem import Problem
 
@@ -48,11 +49,11 @@ class Directions(NamedTuple):
             inputs, vectors = block
             return total + jnp.einsum("en,qn->eq", inputs, vectors)
 
-        def orthonormal(total):
-            return jnp.pad(jnp.linalg.qr(total[:-1])[0], ((0, 1), (0, 0)))
+        def basis(total):
+            return jnp.pad(orthonormal(total[:-1]), ((0, 1), (0, 0)))
 
         def passed(_, total):
-            vectors = orthonormal(total)
+            vectors = basis(total)
 
             def add(total, block, number):
                 return spread(total, (block[0], vectors.T @ block[0]), number)
@@ -60,10 +61,10 @@ class Directions(NamedTuple):
             return problem.over_blocks(add, jnp.zeros_like(total), (problem.inputs,))
 
         total = problem.over_blocks(spread, jnp.zeros((e, count)), (problem.inputs, drawn))
-        vectors = orthonormal(jax.lax.fori_loop(0, PASSES, passed, total))
+        vectors = basis(jax.lax.fori_loop(0, PASSES, passed, total))
         along = problem.logits(vectors.T)
         products = problem.over_blocks(lambda t, block, _: t + block[0] @ block[0].T, jnp.zeros((count,) * 2), (along,))
-        turned = jnp.linalg.eigh(products)[1][:, ::-1]
+        turned = eigh(products)[1][:, ::-1]
         along = jnp.concatenate([problem.inputs[:, -1:], jnp.einsum("qp,bqn->bpn", turned, along)], axis=1)
         vectors = jnp.concatenate([jnp.zeros((e, 1)).at[-1].set(1.0), vectors @ turned], axis=1)
         squares = (problem.inputs**2).sum(axis=1)
@@ -163,7 +164,7 @@ def _coupled(problem: Problem) -> tuple:
 
 def _inverse(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:
     lower = factorized(gram, penalty)
-    inverse = jax.scipy.linalg.solve_triangular(lower, jnp.eye(len(lower)), lower=True)
+    inverse = solve_lower(lower, jnp.eye(len(lower)))
     return inverse.T @ inverse
 
 
@@ -171,5 +172,5 @@ def factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[
     """The Cholesky factor of a Gram matrix and a penalty, made invertible; of its diagonal where rounding hides it."""
     diagonal = jnp.diag(gram)
     ridge = 1e-4 * diagonal + 1e-7 * diagonal.mean() + 1e-12
-    factor = jnp.linalg.cholesky(gram + jnp.diag(penalty + ridge))
+    factor = cholesky(gram + jnp.diag(penalty + ridge))
     return jnp.where(jnp.isfinite(factor).all(), factor, jnp.diag(jnp.sqrt(diagonal + penalty + ridge)))

@@ -1,29 +1,12 @@
 """Ridge regression of standardized targets on standardized inputs: linear, and with a Gaussian kernel."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.arrays import moments, product_over_samples, safe_divide
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.factorizations import solve_positive
 from jaxdis._core.precision import exact_products
 from jaxdis._learners.linear import standardized
-
-
-def solve_positive(matrix: Float[Array, "d d"], right: Float[Array, "d k"]) -> Float[Array, "d k"]:
-    """Solve for a symmetric positive matrix; on CPUs of one member after the other, under ``vmap`` too.
-
-    XLA factors several matrices by tasks for a pool of threads, of which one waits for them: as many such calls at a
-    time as there are threads wait for ever, as those of two devices on two cores do.
-    """
-    return _one_by_one(matrix, right) if on_cpu() else _solve(matrix, right)
-
-
-def _solve(matrix, right):
-    return jax.scipy.linalg.solve(matrix, right, assume_a="pos")
-
-
-_one_by_one = jax.custom_batching.sequential_vmap(_solve)
 
 
 @exact_products

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import power_of_two_below, product_over_samples, rounding_of, safe_divide
+from jaxdis._core.factorizations import eigh, singular_values
 from jaxdis._core.options import Positive, Share
 from jaxdis._learners.linear import lasso, standardized
 from jaxdis.relations._correlation import mid_ranks
@@ -140,7 +141,7 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
 
     def directions(rows):
         """Orthonormal columns ``[n, d]``, 0 for the directions that are left out, and how many remain."""
-        variances, vectors = jnp.linalg.eigh(product_over_samples(rows, rows))
+        variances, vectors = eigh(product_over_samples(rows, rows))
         variances, vectors = jnp.maximum(variances[::-1], 0.0), vectors[:, ::-1]
         before = jnp.cumsum(variances) - variances
         counted = (before < kept * variances.sum()) & (variances > LEAST_SHARE * variances[0])
@@ -149,7 +150,7 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
         return turned, counted.sum().astype(jnp.float32)
 
     def agree(left, right):
-        correlations = jnp.linalg.svd(product_over_samples(left[0], right[0]), compute_uv=False)
+        correlations = singular_values(product_over_samples(left[0], right[0]))
         return safe_divide(jnp.minimum(correlations, 1.0).sum(), jnp.minimum(left[1], right[1]))
 
     return _agreement(agree, jax.lax.map(directions, _centered(codes)), finite)

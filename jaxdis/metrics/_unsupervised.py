@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, over_samples, power_of_two_below, rounding_of, safe_divide
+from jaxdis._core.factorizations import eigh, eigvalsh
 from jaxdis._core.kernels.tables import pair_sums, pair_tables
 from jaxdis._core.loops import each, repeat
 from jaxdis._core.options import Bins
@@ -159,7 +160,7 @@ def _by_products_of_samples(codes: _Gaussian, share: Float[Array, " d"]) -> tupl
     n, varied = unit.shape[1], (codes.scale > 0).sum(dtype=jnp.int32)
 
     def eigenvalues(rows):
-        return jnp.linalg.eigvalsh(_multiply(rows.T, rows) / n)
+        return eigvalsh(_multiply(rows.T, rows) / n)
 
     logs = jnp.log(jnp.clip(eigenvalues(unit), SMALLEST_EIGENVALUE, None))
     # The largest eigenvalues are those of the codes that vary, fewer than all where most codes are constant.
@@ -178,7 +179,7 @@ def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:
     rotated and scaled by them, and the resulting covariance, close to the identity, gives the remainder.
     """
     missing = jnp.diag(jnp.where(codes.scale > 0, 0.0, 1.0))  # a collapsed code is independent of the others
-    eigenvalues, vectors = jnp.linalg.eigh(codes.correlation + missing)
+    eigenvalues, vectors = eigh(codes.correlation + missing)
     eigenvalues = jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)
 
     def remainder():
@@ -186,7 +187,7 @@ def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:
         turned = _multiply(turn.T * codes.scale[None, :], codes.rows)
         rest = _multiply(turned, turned.T) / codes.rows.shape[1] + turn.T @ missing @ turn
         # It refines, and must not undo the floor above.
-        return jnp.log(jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)).sum()
+        return jnp.log(jnp.maximum(eigvalsh(rest), 0.1)).sum()
 
     rest = jax.lax.cond(eigenvalues.min() > WELL_CONDITIONED, lambda: jnp.zeros(()), remainder)
     return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + rest), 0.0)
@@ -227,7 +228,7 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
         step = (step + step.T) / 2
         return count + 1, excess + step, size(step) > 1e-6 * size(excess + step)
 
-    eigenvalues, vectors = jnp.linalg.eigh(goal + jnp.diag(variance**2))
+    eigenvalues, vectors = eigh(goal + jnp.diag(variance**2))
     roots = jnp.sqrt(jnp.maximum(eigenvalues, 0.0))
     by_vectors = _multiply(vectors * roots[None, :], vectors.T) - jnp.diag(variance)
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis._core import random
+from jaxdis._core.factorizations import cholesky
 
 # (position of a factor, group of each of its values or −1 for none), …; a class is a combination of groups.
 Groups = tuple[tuple[int, tuple[int, ...]], ...]
@@ -69,7 +70,7 @@ class ClassPriors(NamedTuple):
         scatter = (hot.T @ products / jnp.maximum(count - 1, 1)[:, None]).reshape(-1, d, d)
         ridge = 1e-6 * jnp.trace(scatter, axis1=1, axis2=2) + 1e-12
         covariance = share * (scatter + ridge[:, None, None] * jnp.eye(d)[None])
-        return cls(mean, jnp.linalg.cholesky(covariance), count >= 2)
+        return cls(mean, cholesky(covariance), count >= 2)
 
     def at(self, classes: Int[Array, "..."], normal: Float[Array, "... d"]) -> Float[Array, "... d"]:
         """Draws from each class's Gaussian, by standard normal numbers."""

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
+from jaxdis._core.factorizations import eigh, left_singular
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
@@ -162,7 +163,7 @@ class Pca(Method):
     def _best(self, state: State) -> tuple[Float[Array, " d"], Float[Array, "p d"]]:
         """The components' variances and directions within the basis's span."""
         small = state.basis.T @ state.image
-        variances, rotation = _eigh(0.5 * (small + small.T))
+        variances, rotation = eigh(0.5 * (small + small.T))
         return variances[::-1][: self.num_codes], state.basis @ rotation[:, ::-1][:, : self.num_codes]
 
     def params(self, state: State) -> Components:
@@ -230,19 +231,8 @@ Pca.variants = {
 
 def _orthonormal(block: Float[Array, "p w"], scale) -> Float[Array, "p w"]:
     """An orthonormal basis for the columns, with zero columns for directions that are rounding errors at that scale."""
-    left, sizes = _svd(block)
+    left, sizes = left_singular(block)
     return jnp.where((sizes > 1e-6 * scale)[None], left, 0)
-
-
-# Batched, these factorizations wait for each other forever on several CPU devices: vmap runs them one after another.
-@jax.custom_batching.sequential_vmap
-def _eigh(matrix):
-    return tuple(jnp.linalg.eigh(matrix))
-
-
-@jax.custom_batching.sequential_vmap
-def _svd(block):
-    return tuple(jnp.linalg.svd(block, full_matrices=False))[:2]
 
 
 def _flat(images: Array) -> Float[Array, "n p"]:
