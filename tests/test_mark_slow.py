@@ -1,8 +1,10 @@
 """The markers of slow tests follow from measured times, and a schedule runs them all."""
 
+import json
 import re
 from pathlib import Path
 
+from tests import slow
 from tests.mark_slow import mark, times_of
 
 SOURCE = '''"""Tests."""
@@ -60,3 +62,23 @@ def test_every_folder_of_tests_is_run_by_schedule():
     folders = {path.relative_to(tests).parts[0] for path in tests.glob("*/**/test_*.py")}
     # Tests that compile for accelerators are a job of their own.
     assert {*parts, "aot"} == folders | {"test_*.py"}
+
+
+def test_the_record_holds_when_the_slow_tests_of_a_file_passed(tmp_path, monkeypatch):
+    monkeypatch.setattr(slow, "RECORD", tmp_path / "slow.json")
+    report = tmp_path / "times.xml"
+    report.write_text(REPORT.replace("<testsuite>", '<testsuite tests="2" skipped="1" time="2.74">'))
+    slow.record("tests/study/test_a.py", "2026-11-26", report)
+    slow.record("tests/study/test_b.py", "2026-11-27", report)
+    assert json.loads(slow.RECORD.read_text())["tests/study/test_a.py"] == {
+        "passed": "2026-11-26",
+        "tests": 1,
+        "seconds": 2.7,
+    }
+
+
+def test_the_guide_says_when_all_slow_tests_passed_and_how_long_they_took():
+    records = json.loads(slow.RECORD.read_text()).values()
+    days, hours = [record["passed"] for record in records], sum(record["seconds"] for record in records) / 3600
+    guide = (Path(__file__).parent.parent / ".github/CONTRIBUTING.md").read_text()
+    assert f"passed between {min(days)} and {max(days)}, in {hours:.1f} hours of a core" in " ".join(guide.split())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Factors, Scores, evaluate
+from jaxdis._core.platforms import on_cpu
 from jaxdis._core.precision import single_precision
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
@@ -244,9 +245,11 @@ def test_scores_are_numbers_with_the_right_shape(name):
 @every_metric
 def test_one_member_alone_equals_it_in_the_zoo(name):
     alone = scores_of(name, "first member")
+    # Products of several matrices at once, which accelerators take, add in another order.
+    rtol = 1e-6 if on_cpu() else 2e-6
     for column, values in scores_of(name).items():
         assert alone[column].shape == ()
-        np.testing.assert_allclose(alone[column], values[0], rtol=1e-6, atol=1e-6, err_msg=column)
+        np.testing.assert_allclose(alone[column], values[0], rtol=rtol, atol=1e-6, err_msg=column)
 
 
 @pytest.mark.slow_cases(
