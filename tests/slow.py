@@ -1,0 +1,70 @@
+"""Run the slow tests in programs compiled as users compile them, and record when those of each file passed.
+
+    python -m tests.slow                            # every file; hours
+    python -m tests.slow tests/study tests/data/test_source.py
+    python -m tests.slow --since 2026-11-27         # but files that passed since then
+
+Each file is a process of its own. ``tests/slow.json`` holds the day on which its slow tests passed, how many there are,
+and their seconds; it is written after each file, so that a run may be stopped and continued.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+RECORD = Path(__file__).with_suffix(".json")
+# Those of absent devices need compilers that not everybody has: ``pytest -m aot tests/aot``.
+SELECTED = "slow and not aot"
+NONE_SELECTED = 5
+
+
+def passed(report: Path) -> tuple[int, float]:
+    """The number of tests that passed and the seconds of all, from a JUnit report."""
+    suite = xml.parse(report).getroot()[0].attrib
+    return int(suite["tests"]) - int(suite["skipped"]), round(float(suite["time"]), 1)
+
+
+def record(file: str, day: str, report: Path) -> None:
+    tests, seconds = passed(report)
+    records = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    records[file] = {"passed": day, "tests": tests, "seconds": seconds}
+    RECORD.write_text(json.dumps(records, indent=1, sort_keys=True) + "\n")
+
+
+def run(file: str) -> bool:
+    """Whether the slow tests of a file passed, if it has any."""
+    day = datetime.date.today().isoformat()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", file, "-m", SELECTED, "-n", "0", "--timeout", "7200", "--junit-xml"]
+        status = subprocess.run([*command, report], env={**os.environ, "JAXDIS_TESTS": "optimized"}).returncode
+        if status == 0:
+            record(file, day, report)
+    return status in (0, NONE_SELECTED)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path, default=[Path("tests")], metavar="PATH")
+    parser.add_argument(
+        "--since", default="9999", metavar="DAY", help="leave out files that passed on this day or later"
+    )
+    arguments = parser.parse_args()
+    files = sorted(
+        {str(file) for path in arguments.paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    )
+    before = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    left = [file for file in files if before.get(file, {}).get("passed", "") < arguments.since]
+    failed = [file for file in left if not run(file)]
+    sys.stdout.write("".join(f"failed: {file}\n" for file in failed))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
