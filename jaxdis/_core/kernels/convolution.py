@@ -1,8 +1,9 @@
-"""Convolutions, and transposes of those with stride 2: patches and one matrix product, or the direct form on CPU.
+"""Convolutions, and transposes of those with stride 2: patches and one matrix product on a GPU, else the direct form.
 
-On an accelerator, a convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow.
-Written as a product between patches and a flattened kernel, it becomes a batched matrix product. On CPU the copies into
-patches cost as much as the products, and :mod:`~jaxdis._core.kernels.convolution_direct` needs none. Kernels have the
+A convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow. Written as a product
+between patches and a flattened kernel, it becomes a batched matrix product, for GPUs. On a CPU the copies into patches
+cost as much as the products, and a TPU runs one operation after the other anyway and would move four times the bytes:
+:mod:`~jaxdis._core.kernels.convolution_direct` takes one member after the other there, without copies. Kernels have the
 ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters. Each is a function that
 ``flax.linen.Conv`` takes instead of its own, as ``conv_general_dilated``; see :mod:`~jaxdis.models.networks._layers`.
 """
@@ -65,6 +66,7 @@ convolution = Kernel(
     {"direct": _convolution_direct, "patches": _convolution_by_patches},
     cpu="direct",
     accelerator="patches",
+    tpu="direct",
 )
 
 
@@ -114,6 +116,7 @@ transposed_convolution = Kernel(
     {"direct": _transposed_direct, "patches": _transposed_by_patches},
     cpu="direct",
     accelerator="patches",
+    tpu="direct",
 )
 
 
@@ -151,7 +154,11 @@ def _five_by_patches(
 # ``transposed_convolution_five(images [n, h, w, c], kernel [5, 5, c, o]) -> [n, 2h, 2w, o]``: ``y[p] = Σ_{2i + k = p +
 # 2} x[i] w[k]`` in each direction; equals ``torch.nn.ConvTranspose2d(c, o, 5, 2, padding=2, output_padding=1)``.
 transposed_convolution_five = Kernel(
-    _five_reference, {"direct": _five_direct, "patches": _five_by_patches}, cpu="direct", accelerator="patches"
+    _five_reference,
+    {"direct": _five_direct, "patches": _five_by_patches},
+    cpu="direct",
+    accelerator="patches",
+    tpu="direct",
 )
 
 

@@ -1,4 +1,4 @@
-"""Convolutions on CPU: to a smaller map, back to the larger one, and their gradient by the kernel.
+"""Convolutions on CPUs and TPUs: to a smaller map, back to the larger one, and their gradient by the kernel.
 
 XLA's CPU backend computes them about as fast as a matrix product if images are laid out ``[n, h, w, c]`` and kernels
 ``[s, s, in, out]``. The gradients that JAX derives have other layouts, which are as fast outside loops but not inside:
