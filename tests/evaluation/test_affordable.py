@@ -77,7 +77,7 @@ from jaxdis import evaluate
 codes, values = np.ones((1000, 20_000), np.float32), np.arange(1000)[:, None] % 2
 resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
 try:
-    evaluate(codes, values, "total_correlation")
+    evaluate(codes, values, "dci_lasso")
 except ValueError as error:
     print(error)
 """
