@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdis._core import memory
 from jaxdis._core.memory import in_words
-from jaxdis.evaluation._costs import Size, bytes_of, seconds_of
+from jaxdis.evaluation._costs import Size, bytes_of, seconds_at
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._wide import takes_blocks
 from jaxdis.metrics._metric import Metric, scalar_fields, sources_of
@@ -132,8 +132,7 @@ def _say_seconds(plan: Plan, run: Run) -> None:
     spent = {}
     for spec in sources_of(metric for _, metric in plan):
         name = next(name for name, metric in plan if metric.source == spec)
-        seconds = seconds_of(spec, run.size.codes)
-        spent[name] = 0.0 if seconds is None else seconds.of(run.size) * run.members * (1 + run.replicates + run.nulls)
+        spent[name] = seconds_at(spec, run.size) * run.members * (1 + run.replicates + run.nulls)
     total = sum(spent.values())
     if total > MANY_SECONDS:
         longest = sorted(spent, key=spent.get, reverse=True)[:3]

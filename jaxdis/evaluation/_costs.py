@@ -154,11 +154,25 @@ def seconds_of(spec: Spec, codes: int = 0) -> Seconds | None:
     return Seconds(found[0] * stages / STAGES, *found[1:]) if found else None
 
 
+def seconds_at(spec: Spec, size: Size) -> float:
+    """Seconds for one member; 0 for a function that was not measured.
+
+    With more codes than samples, what factors a matrix of codes factors one of samples, whose products grow with codes.
+    """
+    seconds, samples = seconds_of(spec, size.codes), size.train + (0 if spec.reads.test else size.held_out)
+    if seconds is None:
+        return 0.0
+    if spec.name in _FACTORED and size.codes > samples:
+        return seconds.of(size._replace(codes=samples)) * size.codes / samples
+    return seconds.of(size)
+
+
 @functools.cache
 def _measured() -> dict[str, list[float]]:
     return json.loads((files(__package__) / "seconds.json").read_text())
 
 
+_FACTORED = {"total_correlation", "linear_prediction"}
 TERMS: dict[str, Terms] = {
     "mutual_information": Terms(tables=5.0, least=1.03),
     "mutual_information_equal_count": Terms(block=6.9, tables=1.3, least=1.03),

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.measure_seconds import sources
 from jaxdis._core import executor
-from jaxdis.evaluation._costs import TERMS, Seconds, Size, Terms, bytes_of, seconds_of
+from jaxdis.evaluation._costs import TERMS, Seconds, Size, Terms, bytes_of, seconds_at, seconds_of
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._stages import shared_by
@@ -62,6 +62,14 @@ def test_boosting_takes_as_long_as_its_stages_and_splitter():
     )
     assert few.seconds == exact.seconds / 4
     assert 0 < histogram.seconds < exact.seconds / 2
+
+
+def test_seconds_of_few_samples_grow_with_the_codes_as_products_do():
+    spec = sources()["total_correlation"].source
+    square, wide = (seconds_at(spec, Size.of(1000, codes, (2,))) for codes in (1000, 20_000))
+    assert wide == pytest.approx(20 * square)
+    # Measured: 15 s of a core, on one that was shared.
+    assert 5 < wide < 45
 
 
 def test_formulas_as_numbers_and_words():
