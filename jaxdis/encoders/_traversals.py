@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.factorizations import eigvalsh
 from jaxdis._core.precision import exact_products
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.encoders._simulated import Looking, free_factors
@@ -97,7 +98,7 @@ def factored_components(
         rows = codes - codes.mean(axis=-2, keepdims=True)
         covariance = rows.swapaxes(-1, -2) @ rows / (rows.shape[-2] - 1)
         axis = share(jnp.diagonal(covariance, axis1=-2, axis2=-1))
-        line = share(jnp.maximum(jnp.linalg.eigvalsh(covariance), 0.0))
+        line = share(jnp.maximum(eigvalsh(covariance), 0.0))
         return jnp.stack([axis, line, safe_divide(axis, line)], axis=-1).mean(axis=-2)
 
     look = Looking(encode, render, space)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import rounding_of
+from jaxdis._core.factorizations import solve_positive
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import Natural, Positive, checked, listed, shown
 from jaxdis.factors import Factors
@@ -148,7 +149,7 @@ def _ridge(layout: Layout, codes, columns, seen, penalty) -> _Fit:
     weighed = inputs * seen[:, None]
     gram = jnp.dot(weighed.T, inputs, precision="highest") + penalty * jnp.eye(slots * dims)
     cross = jnp.dot(weighed.T, columns, precision="highest")
-    solution = jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(gram), cross)
+    solution = solve_positive(gram, cross)
     own = jnp.dot((columns * seen[:, None]).T, columns, precision="highest") / total
     left = own - jnp.dot(cross.T, solution, precision="highest") / total
     mix = mixing(layout, own, left)
@@ -193,7 +194,7 @@ def _shared(codes, values, objects):
         mean, middle = inputs.mean(axis=0, keepdims=True), outputs.mean(axis=0, keepdims=True)
         gram = jnp.dot((inputs - mean).T, inputs - mean, precision="highest") + jnp.eye(inputs.shape[1])
         cross = jnp.dot((inputs - mean).T, outputs - middle, precision="highest")
-        slope = jax.scipy.linalg.solve(gram, cross, assume_a="pos")
+        slope = solve_positive(gram, cross)
         return slope, middle - jnp.dot(mean, slope, precision="highest")
 
     def step(model, _):

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -91,6 +92,13 @@ def test_gradients_are_those_of_jax():
     for ours, theirs in ((f.cholesky, jnp.linalg.cholesky), (f.eigvalsh, jnp.linalg.eigvalsh)):
         gradients = [jax.grad(lambda m, g=g: jnp.sin(g(m)).sum())(matrix) for g in (ours, theirs)]
         np.testing.assert_allclose(*gradients, rtol=1e-5, atol=1e-6)
+
+
+def test_no_other_module_factors_matrices():
+    """But for one matrix of 3 × 3 numbers, which has no batch."""
+    call = re.compile(r"(?:jnp|lax|jax\.numpy|jax\.scipy|jax\.lax)\.linalg\.(?!norm\b)(\w+)")
+    found = {path.stem for path in Path(jaxdis.__file__).parent.rglob("*.py") if call.search(path.read_text())}
+    assert found == {"factorizations", "_clevr_tfds"}
 
 
 @pytest.mark.parametrize("name", METRICS)
