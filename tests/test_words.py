@@ -112,6 +112,13 @@ def test_public_docstrings_are_found():
         assert inspect.getdoc(one) in found
 
 
+def test_public_docstrings_name_what_is_public():
+    modules = [importlib.import_module(name).__doc__ for name in public_modules()]
+    named = [name for text in (*public_docstrings(), *modules) for name in re.findall(r":\w+:`~?([\w.]+)`", text)]
+    assert len(named) > 200
+    assert not [name for name in named if "._" in name]
+
+
 def test_sentences_are_short(prose):
     said = [(name, one) for name, text in prose.items() for one in sentences(text) if "Σ" not in one]
     long = [(name, one) for name, one in said if len(one.split()) > MOST_WORDS]

@@ -41,7 +41,7 @@ def default_cache_directory() -> Path:
 
 
 def use_compilation_cache(directory: str | Path | bool | None = None) -> Path | None:
-    """Keep compiled programs and, on CPU, traced functions (:mod:`jaxdis._core.programs`) on disk between processes.
+    """Keep compiled programs and, on CPU, traced functions on disk between processes.
 
     Without this call, the first evaluation or training keeps them in the default folder, unless ``JAXDIS_CACHE=off`` or
     JAX has a folder already. Programs of the whole process are kept that took more than 0.1 s to compile (0 s after

@@ -32,7 +32,7 @@ def train_to_directory(
 
     Args:
       config: what to train.
-      sweep: variant → settings, as in :func:`jaxdis.models._members`.
+      sweep: variant → settings, as in :func:`jaxdis.models.members`.
       seeds: how many seeds (0, 1, …), or the seeds themselves.
       out: the run's own directory.
       progress: draw a progress bar.

@@ -105,7 +105,7 @@ def multi_dsprites(
 ) -> Pair:
     """Render Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored sprites that hide each other, [64, 64, 3].
 
-    See :func:`jaxdis.data._multi_sprites.scene` and ``parts`` for masks and each object's factors.
+    ``space.masks(factors)`` are the instance masks.
 
     Args:
       max_objects, min_objects: how many objects a scene may have.
@@ -217,7 +217,8 @@ def teapots(
       part: which images in a file, in its order: the first 80 % are for training, the next 10 % for validation and the
         last 10 % for testing, as in the paper.
       side: height and width of rendered images, in pixels.
-      form: how the surface is drawn, as ``points`` or as ``triangles``; see :class:`jaxdis.data._teapot.Draw`.
+      form: how the surface is drawn: ``points``, whose outlines are up to half a sample wider, or ``triangles``; None:
+        points on CPU, triangles elsewhere.
       circular: whether metrics take the azimuth as an angle instead of as a number.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
@@ -256,15 +257,15 @@ def clevr6(
 ) -> Pair:
     """Render CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 rubber or metal solids on a plane, [128, 128, 3].
 
-    Scenes, camera and lamps are CLEVR's (Johnson et al. 2017); light is computed more simply: see
-    :mod:`jaxdis.data._clevr_light`. ``space.masks(factors)`` are the instance masks. Each object's color channels,
-    rotation, x and y are continuous factors; so is where camera and lamps are.
+    Scenes, camera and lamps are CLEVR's (Johnson et al. 2017); light is computed more simply, with
+    hard shadows and one bounce in mirrors. ``space.masks(factors)`` are the instance masks. Each object's color
+    channels, rotation, x and y are continuous factors; so is where camera and lamps are.
 
     Args:
       max_objects, min_objects: how many objects a scene may have.
       source: the official CLEVR file with masks (Kabra et al. 2019), or the folder with ``clevr`` as prepared by
-        tensorflow-datasets, whose masks are computed from its descriptions (:mod:`jaxdis.data.files._clevr_tfds`); None
-        renders the images. A file's space yields only its images, and only ``side`` and ``min_pixels`` apply to it.
+        tensorflow-datasets, whose masks are computed from its descriptions; None renders the images. A file's space
+        yields only its images, and only ``side`` and ``min_pixels`` apply to it.
       side: images' height and width, in pixels.
       bounce: whether metal reflects the scene.
       shadows: whether objects cast shadows.

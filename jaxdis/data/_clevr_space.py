@@ -44,9 +44,8 @@ class SceneSpace(FactorSpace):
       min_pixels: how many pixels each object must show in the crop from the 320 × 240 picture.
 
     A scene that violates the rules is redrawn with as many objects and the same camera and lamps, so that these stay
-    uniform (as in the released code); if regions are left out, all its factors are redrawn. After
-    :data:`jaxdis.data._cell_draws.MOST_REDRAWS` attempts it is returned unchanged, since two objects that are held at
-    one place can never follow the rules.
+    uniform (as in the released code); if regions are left out, all its factors are redrawn. After 10,000
+    attempts it is returned unchanged, since two objects that are held at one place can never follow the rules.
     """
 
     view: View = View()

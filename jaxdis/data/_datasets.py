@@ -33,7 +33,7 @@ class DataSet:
       origin: who published the set, where its files are, and on what terms.
       make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
         be rendered.
-      references: keys in :data:`jaxdis._core.references.REFERENCES`; empty for a stand-in.
+      references: keys that ``jaxdis list references`` shows; empty for a stand-in.
       scenes: for sets of scenes, which factor belongs to which object, and masks.
       default_file: whether ``make`` looks for the file in the cache folder when no source is given.
     """

@@ -295,8 +295,7 @@ class FactorSpace:
     ) -> Num[Array, "n k"]:
         """One sample per value, drawn given that the factor has this value: an intervention on that factor.
 
-        If regions are left out, a sample that is still inside one after :data:`jaxdis.data._cell_draws.MOST_REDRAWS`
-        attempts is returned unchanged.
+        If regions are left out, a sample that is still inside one after 10,000 attempts is returned unchanged.
         """
         factor = self._traced(factor)
 

@@ -45,9 +45,9 @@ def explicitness(
 ) -> Explicitness:
     """Compute the area under the ROC curve of a linear classifier on all codes: mean over classes, then factors.
 
-    Codes are standardized by the training samples; logistic regression is fitted to its regularized optimum
-    (:func:`jaxdis._learners.logistic.fit_logistic`); each class is compared with all others by its probability, and
-    ties count half.
+    Codes are standardized by the training samples; logistic regression is fitted to its regularized optimum, as in
+    scikit-learn's ``LogisticRegression``; each class is compared with all others by its probability, and ties count
+    half.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -173,9 +173,9 @@ def downstream_logistic(
 ) -> LearningCurve:
     """Fit cross-validated logistic regression to the first 10, 100, 1,000 and 10,000 samples: held-out accuracy.
 
-    The penalty is chosen among ten by unshuffled folds
-    (:func:`jaxdis._learners.logistic_validated.fit_logistic_validated`). Statistical efficiency is the mean accuracy
-    with 100 samples divided by that with 10,000.
+    The penalty is chosen among ten by unshuffled folds, as in scikit-learn's ``LogisticRegressionCV(Cs=10,
+    cv=KFold(5))`` run to convergence. Statistical efficiency is the mean accuracy with 100 samples divided by that with
+    10,000.
 
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -227,7 +227,7 @@ def downstream_trees(
 ) -> LearningCurve:
     """Fit gradient-boosted trees to the first 10, 100, 1,000 and 10,000 samples: held-out accuracy.
 
-    ``dci``'s learner (:func:`jaxdis._learners.boosting.fit_boosting`) is fitted separately at each size. Statistical
+    The learner of ``dci`` (:func:`jaxdis.relations.boosted_trees`) is fitted separately at each size. Statistical
     efficiency is the mean accuracy with 100 samples divided by that with 10,000.
 
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.

@@ -54,13 +54,13 @@ def compositional_generalization(
 
     The caller splits the data: the test samples are all those with one pair of values in two factors (the smallest
     square, for example), the training samples all others, and the representation was learned on the latter.
-    :meth:`jaxdis.data._factor_space.FactorSpace.without` and ``only`` give the two spaces; an equally large random
+    :meth:`jaxdis.data.FactorSpace.without` and ``only`` give the two spaces; an equally large random
     split is the control. Read ``joint[i, j]`` for the two factors, and ``accuracy`` and ``per_factor`` for each factor.
 
     Args:
       codes: ``[n, d]`` training codes, with ``factors [n, k]``.
       test_codes: ``[m, d]``, with ``test_factors [m, k]``.
-      preset: as in :func:`jaxdis.metrics._knockout.nk`; ``epochs`` replaces the preset's.
+      preset: as in :func:`jaxdis.metrics.nk`; ``epochs`` replaces the preset's.
       width: how many hidden units the perceptron has.
 
     Contract:
@@ -126,7 +126,7 @@ def novel_combination(
     last third is the control (samples are assumed to be in random order).
 
     Options:
-      preset, epochs, width: as in :func:`jaxdis.metrics._knockout.nk`.
+      preset, epochs, width: as in :func:`jaxdis.metrics.nk`.
 
     Contract:
 
@@ -203,9 +203,9 @@ def zero_shot(
 ) -> ZeroShot:
     """Fit a lasso where factors lie in one region and evaluate it in another: ``RMSE_j / σ_j`` there.
 
-    Codes and factors are standardized by the training samples for the fit. The caller chooses the regions;
-    :class:`jaxdis.data._teapot.Gap` is the paper's. A factor varies less inside a narrow region, so that an equal error
-    weighs more there.
+    Codes and factors are standardized by the training samples for the fit. The caller chooses the regions:
+    in the paper, the training samples are all teapots but red ones seen from above, on which it is tested. A factor
+    varies less inside a narrow region, so that an equal error weighs more there.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]`` inside the region; test codes ``[m, d]`` and factors outside.
 

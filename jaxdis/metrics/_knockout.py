@@ -54,7 +54,7 @@ def nk(
 
     ``NK_j = a_j(all codes) − a_j(all but the aligned code)``, a one-hidden-layer perceptron's held-out accuracies; the
     score is the mean over factors. Codes are aligned with factors one to one as in
-    :func:`jaxdis.metrics._single_neuron.snc`.
+    :func:`jaxdis.metrics.snc`.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -65,11 +65,10 @@ def nk(
         ``"code"`` lets a code serve several factors.
       preset: ``"converged"`` (standardized codes, a rate that falls to 0 over 55 epochs or 2,000 steps, the best epoch
         on held-out samples), ``"mahon2024_paper"`` (Adam 1e-3, 75 epochs) or ``"mahon2024_code"`` (raw codes, Adam 1e-2
-        with decay, 10 epochs, batches with 4096 samples: far from converged with 10,000 samples); see
-        :data:`jaxdis._learners.probes.PRESETS`.
+        with decay, 10 epochs, batches with 4096 samples: far from converged with 10,000 samples).
       epochs: replaces the preset's.
       width: how many hidden units.
-      align, assignment: as in :func:`jaxdis.metrics._single_neuron.snc`.
+      align, assignment: as in :func:`jaxdis.metrics.snc`.
 
     Contract:
 

@@ -28,7 +28,7 @@ class About:
     Attributes:
       title: the name in full.
       question: what the metric asks about a representation, in one sentence.
-      references: keys in :data:`jaxdis._core.references.REFERENCES`, the defining paper first.
+      references: keys that ``jaxdis list references`` shows, the defining paper first.
       claims: which aspect (:data:`ASPECTS`) each field in its result measures according to its authors; ``score`` is
         the headline field. There is no claim about a field that is missing here.
       measured_seconds: time per member with 10,000 samples × 10 codes and dSprites' factors, on one core, after
@@ -38,7 +38,7 @@ class About:
         codes, and four that are noise or rare spikes, on 2,000 samples and three factors with two to four equally
         frequent values, or with one at 2 or 10 %.
       intervenes: whether :func:`jaxdis.evaluate_encoder`, which has a simulator, holds a factor in it and encodes new
-        images, by the function with the same name in :mod:`jaxdis.encoders._simulated`.
+        images.
     """
 
     title: str

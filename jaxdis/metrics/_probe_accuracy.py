@@ -43,13 +43,13 @@ def linear_probe(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      preset, epochs: as in :func:`jaxdis.metrics._knockout.nk`.
+      preset, epochs: as in :func:`jaxdis.metrics.nk`.
       chance: what accuracy scores 0. ``"squared"``, the paper's: ``r = Σ_c p_c²``, reached by guessing classes as often
         as they occur. ``"majority"``: the held-out accuracy of always naming the most frequent training class.
 
     Contract:
 
-    - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics._knockout.nk`.
+    - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics.nk`.
     - Constant codes predict the most frequent class. By ``chance="squared"`` this scores 0 for balanced classes, but
       ``(1 − 2p) / (2 (1 − p))`` for a binary factor with a class of frequency ``p ≤ ½``, which tends to ½ for a rare
       one, where noise may score less; by ``"majority"`` it scores 0.
@@ -83,7 +83,7 @@ def mlp_probe(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      preset, epochs: as in :func:`jaxdis.metrics._knockout.nk`.
+      preset, epochs: as in :func:`jaxdis.metrics.nk`.
       width: how many hidden units.
       chance: as in :func:`linear_probe`.
 

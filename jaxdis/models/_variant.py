@@ -12,7 +12,7 @@ class About:
     Attributes:
       title: the name in full.
       summary: one sentence.
-      references: keys in :data:`jaxdis._core.references.REFERENCES`, the defining paper first.
+      references: keys that ``jaxdis list references`` shows, the defining paper first.
       settings: what each argument to a variant's ``settings`` means.
     """
 

@@ -112,8 +112,9 @@ class Zoo:
         """How every member represents images ``[n, h, w, c]`` (or factors, with a ``render``).
 
         Members are spread over ``devices`` (None: all on the default backend). A renderer that draws noise takes it
-        from ``key`` (None: ``jax.random.key(0)``). ``summary`` is applied inside the program, as in
-        :func:`jaxdis.models._encoding.encode`. ``progress``: True draws a bar; a function is called with how many
+        from ``key`` (None: ``jax.random.key(0)``). ``summary`` is a pure function of how one member
+        represents images, defined at module level and applied inside the program, so that masks need not be held.
+        ``progress``: True draws a bar; a function is called with how many
         images are encoded and how many there are.
 
         Returns:

@@ -100,7 +100,7 @@ def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
 
 
 def throughput(rows: Sequence, *, ax=None) -> Figure:
-    """Draw throughput against zoo size, a line per name; rows as :class:`jaxdis.cli._throughput.Row`."""
+    """Draw throughput against zoo size, a line per name; rows have ``name``, ``zoo_size`` and ``per_second``."""
     axes = axes_in(ax, 9.0, 5.0)
     for position, name in enumerate(dict.fromkeys(row.name for row in rows)):
         points = sorted((row.zoo_size, row.per_second) for row in rows if row.name == name)

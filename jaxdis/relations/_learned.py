@@ -34,8 +34,9 @@ def svm_accuracy(
     """Fit a linear support vector machine to one raw code: held-out accuracy; squared correlation if continuous.
 
     ``strength[i, j]``: how often the one-against-rest machines on code ``i`` predict factor ``j``'s class in held-out
-    samples (see :func:`jaxdis._learners.margins.fit_margins`); ``ceiling`` is 1. For a continuous factor, the squared
-    correlation on the training samples (:func:`jaxdis.relations.r2`).
+    samples; ``ceiling`` is 1. The machines are those of scikit-learn's ``LinearSVC``, with squared hinge loss and a
+    regularized intercept. For a continuous factor, strength is the squared correlation on the training samples
+    (:func:`jaxdis.relations.r2`).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -87,7 +88,7 @@ def lasso_importance(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``.
 
     Options:
-      penalty: weight of the L1 norm; or several to choose among, such as :data:`jaxdis._learners.linear.PENALTIES`.
+      penalty: weight of the L1 norm; or several to choose among.
       informativeness: what ``fit`` is. ``"nrmse"``: one minus the normalized root-mean-square error, ``1 − RMSE /
         σ(factor)`` on held-out samples (1 is perfect, 0 no better than the mean). ``"accuracy"``: how often the
         prediction is nearest to the true class number (NaN for a continuous factor).

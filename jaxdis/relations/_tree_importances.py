@@ -34,14 +34,18 @@ def boosted_trees(
 
     ``strength[i, j]``: how much splits on code ``i`` reduce squared error over factor ``j``'s trees, divided by what
     all codes do; ``ceiling`` is 1; ``fit[j]`` is the accuracy on held-out samples (for a continuous factor ``1 − RMSE /
-    σ``). See :func:`jaxdis._learners.boosting.fit_boosting`.
+    σ``).
+
+    Each stage fits one tree per class to the residuals ``y − p``, gives its leaves Newton's step and adds ``rate``
+    times this step; two classes share one tree. A continuous factor is fitted by squared error.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``.
 
     Options:
-      splitter: ``"exact"`` considers every cut, ``"histogram"`` those between ``max_bins`` quantiles; see
-        :func:`jaxdis._learners.boosting.fit_boosting` for which to use.
-      max_bins: bins per code for ``"histogram"``.
+      splitter: ``"exact"`` considers every cut, ``"histogram"`` those between ``max_bins`` quantiles, which is faster.
+        Take exact cuts if a factor is almost perfectly predictable, or has many values and is barely predictable: they
+        isolate single samples, which bins cannot.
+      max_bins: bins per code for ``"histogram"``; None: 64, and 128 for fewer than 4,000 samples.
       stages: trees per class (one for two classes).
       rate: learning rate.
       depth: depth of each tree.
@@ -52,6 +56,8 @@ def boosted_trees(
     - Trees leave out codes that are not finite or not active; the former makes ``fit`` NaN.
     - With exact splits, invariant under increasing maps, code by code, except for where thresholds lie, which affects
       ``fit``.
+    - Compare importances only at equally many samples and stages and with the same splitter: each of them changes
+      disentanglement and completeness.
 
     Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults these are).
     """
@@ -93,7 +99,7 @@ def random_forest(
     """Measure each code's importance in random forests that predict each factor: shares summing to 1.
 
     ``strength[i, j]``: code ``i``'s share, on average over trees, in reducing impurity for factor ``j``; ``ceiling`` is
-    1. See :func:`jaxdis._learners.forest.fit_forest`.
+    1. Except for its bins, this is scikit-learn's ``RandomForestRegressor`` or ``RandomForestClassifier``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``, weights ``[n]``.
 

@@ -143,7 +143,7 @@ def structured_score(
     ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))`` and ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``, with entropies to the base of the subscript.
 
     Options:
-      structure: a :class:`~jaxdis.scores._structure.Structure`; None gives every code and factor its own group.
+      structure: a :class:`~jaxdis.structured.Structure`; None gives every code and factor its own group.
       levels: the levels that the projection keeps; all when None.
       threshold: strengths are first set to 0 if they are below this share of the largest in their column (0 keeps all).
 

@@ -61,7 +61,7 @@ def probe(
     """Find, for each sample, in which order of its slots a single linear model fits all factors best.
 
     M-step: ridge regression from all slots, in their present order, to all factors, in closed form. E-step: for each
-    sample the order with the least squared error (:func:`jaxdis.structured._orders.best_orders`: exact up to 7 slots).
+    sample the order with the least squared error (:func:`jaxdis.structured.best_orders`: exact up to 7 slots).
     Both repeat until no order changes, at most ``iterations`` times.
 
     Args:

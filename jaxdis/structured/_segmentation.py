@@ -151,7 +151,7 @@ def order_agreement(orders: Int[Array, "n s"], reference: Int[Array, "n s"], *, 
     """Compare the slot orders found by probing with those found by matching masks.
 
     Args:
-      orders: position ``p`` takes slot ``orders[:, p]``, as in :class:`~jaxdis.structured._probing.Probe`.
+      orders: position ``p`` takes slot ``orders[:, p]``, as in :class:`~jaxdis.structured.Probe`.
       reference: object ``o`` has slot ``reference[:, o]``, as in :func:`match_slots`.
       align: whether to first permute positions, in the same way for all samples, for the best agreement; probing does
         not assign positions to objects.

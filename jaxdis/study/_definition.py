@@ -47,8 +47,8 @@ class Training:
         novel combinations are evaluated on it.
       held_out_share: the random share of all combinations that is never trained on; all metrics then draw their
         held-out samples from it.
-      region: a region in the factors that is never trained on, a dataclass with plain values such as
-        :class:`jaxdis.data._teapot.Gap`; metrics that need novel combinations are evaluated inside.
+      region: a region in the factors that is never trained on, a dataclass with plain values as in
+        :meth:`jaxdis.data.FactorSpace.without`; metrics that need novel combinations are evaluated inside.
       correlated: (factor, factor, spread): arguments to :meth:`jaxdis.data.FactorSpace.correlated`.
       keep: after how many updates members are kept and scored, too, as in :func:`jaxdis.models.train`.
       labels: (column, text) pairs that tell these members from others with the same model, for example ``(("masks",

@@ -49,8 +49,7 @@ def run(
         (:func:`~jaxdis.study.work_of`), whose ids are then not made again.
       out: the study's directory. Run again after any failure: published cells are never recomputed, except together
         with missing ones in their batch. An executor's workers must see it under the same path.
-      executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study._executors.opened` provides two); None runs
-        here.
+      executor: any ``concurrent.futures.Executor``, such as a process pool or a Dask client's; None runs here.
       extend: allow the directory to grow if it holds a smaller version of this study, with fewer members or metrics.
       progress: called with a kind and how many of its cells this call has computed; members in training count in part.
 

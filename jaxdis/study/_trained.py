@@ -23,7 +23,7 @@ SCORE_BATCH = 64
 
 
 class TrainedWork:
-    """See :class:`jaxdis.study._work.Work`."""
+    """See :class:`jaxdis.study.Work`."""
 
     def __init__(self, study: Study):
         self.study = study

@@ -1,7 +1,7 @@
 """Scores for how codes move when a factor is held, FactorVAE, BetaVAE, IRS and consistency, or varies alone, Z-max and
 restrictiveness.
 
-Here they read codes and factors from a table; :mod:`jaxdis.encoders._simulated` intervenes in a simulator.
+Here they read codes and factors from a table; :func:`jaxdis.evaluate_encoder` intervenes in a simulator.
 """
 
 from jaxdis.metrics.interventions._changes import Changes, consistency, restrictiveness

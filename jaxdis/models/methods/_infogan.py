@@ -75,8 +75,8 @@ class InfoGan(ResidualMethod):
     critic. An image is represented by m(x), with variance 1.
 
     Attributes:
-      critic_updates: how often the critic is updated per update of the generator. The other fields are those in
-        :class:`~jaxdis.models.methods._residual_method.ResidualMethod`; both networks share ``optimizer``.
+      critic_updates: how often the critic is updated per update of the generator. Both networks share ``optimizer``;
+        the other fields are those in :class:`~jaxdis.models.ResnetVae`.
 
     Reference: Chen et al. 2016 (InfoGAN); Gulrajani et al. 2017 (gradient penalty); Eastwood & Williams 2018, §4.2 and
     appendix A, for 25,000 updates (50 epochs). Their critic has ten more outputs, which nothing reads, and their prior

@@ -81,8 +81,8 @@ class PartedVae(Method):
         + γ_c Σ_i KL(mean q(c_i|x) ‖ p(c_i)) + γ_h Σ_i H(q(c_i|x)) + γ_b Σ_i Σ_{k>l} max(0, BC(k, l) − threshold)
 
     where the capacities C(t) rise linearly over ``capacity_steps`` and BC is two priors' Bhattacharyya coefficient. The
-    learning rate follows a :class:`~jaxdis.models.methods._plateau.Plateau` in the total loss, which includes the
-    moving capacities, as released.
+    learning rate falls on a plateau in the total loss (PyTorch's ``ReduceLROnPlateau``), which includes the moving
+    capacities, as released.
 
     With ``labelled``, each update is preceded by one for the encoder and the logits of c on one batch with labels: the
     labels' cross-entropy, by its own Adam and plateau. The second update starts from its result.

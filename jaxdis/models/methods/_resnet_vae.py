@@ -56,7 +56,12 @@ class ResnetVae(ResidualMethod):
       another.
     - The code is the posterior mean.
 
-    Its fields are those in :class:`~jaxdis.models.methods._residual_method.ResidualMethod`.
+    Attributes:
+      channels: after the first convolution and after each block. The default is the paper's, for 64 × 64 images.
+      num_codes: latent coordinates.
+      batch_size: images per update.
+      precision: in matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
+      optimizer: the paper states Adam at 1e-4; its momentum 0 and decay 0.9 are from the released code.
 
     Reference: Eastwood & Williams 2018, §4.2 and appendix A, with β = 1 and 6 for 125,000 updates (50 epochs).
     """

@@ -48,19 +48,22 @@ class Vae(Method):
       objective: the name of a row in ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them; or
         one's own, as a function of :class:`~jaxdis.models.Terms` and hyperparameters, or as an
         :class:`~jaxdis.models.Objective`.
-      network: :class:`~jaxdis.models.networks._architectures.Mlp`,
-        :class:`~jaxdis.models.networks._architectures.Convolutional`, or one's own: Flax modules or three functions, as
-        in :mod:`jaxdis.models.networks._functions`.
+      network: :class:`~jaxdis.models.Mlp`, :class:`~jaxdis.models.Convolutional`, or one's own: a ``flax.linen``
+        module with ``encode`` and ``decode``, or two modules, or the same of ``flax.nnx``, or three functions
+        ``init(key)`` → parameters, ``encode(params, images)`` → means and log-variances, and ``decode(params, codes)``
+        → logits, as a tuple or an :class:`~jaxdis.models.Own`.
       batch_size: images per update (per half for ``split_batch``).
-      estimator: how total correlation is estimated on a batch, as in
-        :func:`~jaxdis.models.objectives._total_correlation.decompose`.
+      estimator: how total correlation is estimated on a batch. ``mss``: minibatch stratified sampling (Chen et al.
+        2018, C.2); ``mws``: minibatch weighted sampling (ibid., C.1); ``locatello2020``: no weights, as in their
+        code, which lowers it by ``(d − 1) log(N n)``; ``chen2018`` and ``mahon2024``: as in the code released with
+        these papers, whose weights differ from those in ``mss``.
       reconstruction: ``bernoulli`` (cross-entropy on logits; targets need not be binary) or ``squared_error``
         (½‖x−x̂‖², where the decoder's output is the mean).
       subtract_entropy: report the Bernoulli reconstruction error minus the images' entropy, which changes no gradient.
       precision: how precise the networks' matrix products are: ``float32``, ``tensorfloat32`` (on accelerators; the
         same as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
-      optimizer: the autoencoder's optimizer: the library's, or any from optax, as in
-        :mod:`jaxdis.models.methods._optimizer`.
+      optimizer: the autoencoder's optimizer: the library's :class:`~jaxdis.models.Adam`, ``RmsProp``, an optax function
+        such as ``optax.lion``, whose learning rate stays a hyperparameter, or an optax transformation.
       discriminator: discriminator for the objective ``factor``, and how it is trained.
       micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None:
         the largest divisor from 4 to 8 for convolutions on CPU (measured), else the whole batch.

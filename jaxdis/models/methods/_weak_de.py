@@ -108,8 +108,8 @@ class WeakDe(Method):
     - Training shorter than ``warmup_steps`` has the uniform prior throughout.
 
     Source: Valenti & Bacciu (2022) and the released code, which does not run as published; this method does what that
-    code intends. The code's classes for dSprites are :data:`~jaxdis.models.methods._class_priors.DSPRITES_REGIONS`, and
-    it trains on them alone; the default classes divide all images, on which Mahon et al. (2024) train.
+    code intends. The code's classes for dSprites are a few regions in its factors, and it trains on them alone; the
+    default classes divide all images, on which Mahon et al. (2024) train.
     """
 
     network: Stacks = RELEASED

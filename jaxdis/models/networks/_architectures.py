@@ -62,8 +62,8 @@ class Convolutional(Network):
       image_shape, initialization: as in :class:`Mlp`.
       interleaved: the outputs of the encoder's last layer are (mean₀, log-variance₀, mean₁, …) instead of all means,
         then all log-variances; this matters only for importing weights.
-      compute: ``matmul`` (:mod:`jaxdis._core.kernels.convolution`, about as fast as a matrix product) or ``conv`` (as
-        ``flax.linen.Conv``), with the same parameters and with values that differ by rounding.
+      compute: ``matmul`` (for a zoo, about as fast as a matrix product) or ``conv`` (as ``flax.linen.Conv``), with
+        the same parameters and with values that differ by rounding.
     """
 
     channels: tuple[Units, ...] = (32, 32, 64, 64)

@@ -34,9 +34,9 @@ class Objective(Variant):
     """A row in :data:`OBJECTIVES`.
 
     Attributes:
-      settings: as in :class:`~jaxdis.models._variant.Variant`; the NamedTuple has a field ``learning_rate`` (and
+      settings: as in :class:`~jaxdis.models.Variant`; the NamedTuple has a field ``learning_rate`` (and
         ``discriminator_learning_rate`` with a discriminator).
-      loss: pure, of :class:`~jaxdis.models.objectives._losses.Terms` and one member's hyperparameters.
+      loss: pure, of :class:`~jaxdis.models.Terms` and one member's hyperparameters.
       discriminator: whether a discriminator is trained together with the autoencoder.
     """
 

@@ -103,7 +103,7 @@ def train(
       keys: ``[m]`` typed keys (``jax.random.key``), one per member, which determine initialization, noise and data
         order.
       hyperparameters: what the method's settings return, as scalars (shared) or ``[m]``. See
-        :func:`jaxdis.models._members` for grids: ``train(config, *members(…))``.
+        :func:`jaxdis.models.members` for grids: ``train(config, *members(…))``.
       labels: ``m`` dicts that describe the members, for ``Zoo.select`` and tables; None: the hyperparameters.
       data: ``(space, render)``, images ``[n, h, w, c]``, ``(images, factors)`` for methods that need labels, or None
         for the data set ``config.data`` in ``jaxdis.data``.

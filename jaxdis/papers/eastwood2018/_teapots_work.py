@@ -7,7 +7,7 @@ from jaxdis.study._trained import TrainedWork
 
 
 class TeapotsWork(TrainedWork):
-    """See :class:`jaxdis.study._work.Work`."""
+    """See :class:`jaxdis.study.Work`."""
 
     def report(self, store: Store) -> Path:
         """Write the report of any study, and Figures 2 to 6 in ``figures``."""

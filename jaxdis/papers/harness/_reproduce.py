@@ -54,7 +54,7 @@ def reproduce(
         one H100 is estimated to run in that time.
       sources: official files by data set.
       scale: what changes in that size, such as ``Scale(updates=10_000, seeds=1)``.
-      step: ``step("study", name, study)`` runs one study in ``out / name``; None: :func:`jaxdis.study._run_study.run`
+      step: ``step("study", name, study)`` runs one study in ``out / name``; None: :func:`jaxdis.study.run`
         and the study's report. It is also called with ``"piece"`` and the piece, before that is computed.
 
     Raises:

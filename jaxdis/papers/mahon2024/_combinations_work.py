@@ -10,7 +10,7 @@ from jaxdis.study._trained import TrainedWork
 
 
 class CombinationsWork(TrainedWork):
-    """See :class:`jaxdis.study._work.Work`."""
+    """See :class:`jaxdis.study.Work`."""
 
     def report(self, store: Store) -> Path:
         """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""

@@ -13,7 +13,7 @@ def calibrate(calibration: Calibration, out: str | Path, **arguments) -> Certifi
 
     Args:
       out: a directory for this calibration alone; another choice of metrics may share it, other sizes may not.
-      arguments: ``executor`` and ``progress`` of :func:`jaxdis.study._run_study.run`.
+      arguments: ``executor`` and ``progress`` of :func:`jaxdis.study.run`.
 
     Raises:
       StoreError: if the directory holds something else.

@@ -12,7 +12,7 @@ from jaxdis.study.certificate._certificate_files import short_response_table, wr
 
 
 class CalibrationWork:
-    """See :class:`jaxdis.study._work.Work`. A batch's members are a part's number and metric names."""
+    """See :class:`jaxdis.study.Work`. A batch's members are a part's number and metric names."""
 
     def __init__(self, study: Calibration):
         self.study = study

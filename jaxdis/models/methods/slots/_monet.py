@@ -67,8 +67,8 @@ class Monet(SlotMethod):
     Attributes:
       decoder_masks: take the masks for the error and the representation from the decoder, ``p`` instead of ``m``:
         "MONet (Dec.)" in Dang-Nhu 2022. The default is their "MONet (Att.)", and MONet as published.
-      attention, attention_hidden: channels in the attention network's blocks, and width of its dense layers; see
-        :class:`~jaxdis.models.networks._unet.Unet`. The default is for 64 × 64 images.
+      attention, attention_hidden: channels in the blocks of the attention network, a U-Net (Burgess et al. 2019, B.2),
+        and width of its dense layers. The default is for 64 × 64 images.
       encoder, encoder_hidden: channels in the encoder's convolutions, and width of its dense layer.
       decoder: channels in the broadcast decoder's hidden convolutions.
       kl: ``"sampled"``: from the code's one draw, as in the released code; ``"exact"``: its expectation.
