@@ -63,7 +63,8 @@ class Convolutional(Network):
       interleaved: the outputs of the encoder's last layer are (mean₀, log-variance₀, mean₁, …) instead of all means,
         then all log-variances; this matters only for importing weights.
       compute: ``matmul`` (for a zoo, about as fast as a matrix product) or ``conv`` (as ``flax.linen.Conv``), with
-        the same parameters and with values that differ by rounding.
+        the same parameters and with values that differ by rounding. ``conv`` has derivatives in forward mode too, such
+        as ``jax.jacfwd``, which is how to differentiate images by a few codes.
     """
 
     channels: tuple[Units, ...] = (32, 32, 64, 64)

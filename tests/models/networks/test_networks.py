@@ -210,6 +210,21 @@ def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
     assert largest_difference(left, right) < 1e-5
 
 
+def test_images_have_derivatives_by_codes_in_forward_mode():
+    by_matmul, by_conv = (
+        architectures.locatello(image_shape=(8, 8, 1), compute=compute, **SMALL) for compute in ("matmul", "conv")
+    )
+    params, codes = begun(by_matmul), normal(0, (2, 3))
+
+    def jacobian(mode, network):
+        decode = functions_of(network).decode
+        return jax.jit(jax.vmap(mode(lambda one: decode(params, one[None])[0])))(codes)
+
+    found, wanted = jacobian(jax.jacfwd, by_conv), jacobian(jax.jacrev, by_matmul)
+    assert found.shape == (2, 8, 8, 1, 3)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("network", "parameters"),
     [
