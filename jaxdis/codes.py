@@ -39,7 +39,7 @@ def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: PRNG
     if kind == "mean":
         return np.asarray(posterior.mean)
     if key is None:
-        raise ValueError("key: sampling codes needs a typed key, got None")
+        raise ValueError("key: must be a typed key to sample codes, got None")
     return np.asarray(sample(key, jnp.asarray(posterior.mean), jnp.asarray(posterior.variance)))
 
 

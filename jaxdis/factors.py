@@ -359,7 +359,7 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
             "or mark a continuous factor by None in sizes (0 in a file)"
         )
     if high >= size:
-        raise ValueError(f"factors: factor {name} of size {size} needs values from 0 to {size - 1}, got {high}")
+        raise ValueError(f"factors: factor {name} of size {size} must have values from 0 to {size - 1}, got {high}")
     return size
 
 

@@ -34,7 +34,7 @@ def test_codes_are_means_or_samples(zoo, images):
 
 def test_the_kind_of_code_is_checked(zoo, images):
     posterior = zoo.encode(images)
-    with pytest.raises(ValueError, match="key: sampling codes needs a typed key"):
+    with pytest.raises(ValueError, match="key: must be a typed key to sample codes"):
         codes.of(posterior, "sample")
     with pytest.raises(ValueError, match="kind: must be 'mean' or 'sample'"):
         codes.of(posterior, "mode")

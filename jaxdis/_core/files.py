@@ -114,9 +114,9 @@ def open_regular(path: str | Path, most: int | None = None) -> Iterator[BinaryIO
     status = os.fstat(descriptor)
     fault = None
     if not stat.S_ISREG(status.st_mode):
-        fault = OSError(errno.EINVAL, "needs a regular file, got something else", str(path))
+        fault = OSError(errno.EINVAL, "must be a regular file, got something else", str(path))
     elif most is not None and status.st_size > most:
-        fault = OSError(errno.EFBIG, f"needs at most {most:,} bytes, got {status.st_size:,}", str(path))
+        fault = OSError(errno.EFBIG, f"must have at most {most:,} bytes, got {status.st_size:,}", str(path))
     if fault is not None:
         os.close(descriptor)
         raise fault
@@ -321,7 +321,7 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
     for name, (_, leaf) in zip(names, leaves, strict=True):
         if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
             raise DamagedFile(
-                f"{what}: {name} needs {leaf.dtype} {leaf.shape}, got {arrays[name].dtype} {arrays[name].shape}"
+                f"{what}: {name} must be {leaf.dtype} {leaf.shape}, got {arrays[name].dtype} {arrays[name].shape}"
             )
     return jax.tree_util.tree_unflatten(treedef, [arrays[name] for name in names])
 

@@ -46,7 +46,7 @@ class Encode:
         checked_value("--seed", Seed, self.seed)
         checked_value("--samples", Count, self.samples)
         if self.images is not None and self.data is not None:
-            raise ValueError("--images: needs images from a file or from --data, got both")
+            raise ValueError("--images: must be left out with --data, got both")
         check_not_input("--out", self.out, (self.zoo, self.images, self.source))
         terminal.start(self.cache)
         import numpy as np

@@ -338,7 +338,7 @@ class List:
 
     def run(self) -> None:
         if self.bibtex and self.what != "references":
-            raise ValueError(f"--bibtex: needs the table references, got {self.what}")
+            raise ValueError(f"--bibtex: must be given with the table references, got {self.what}")
         if self.what == "references" and (self.names or self.bibtex):
             own, names = "jaxdis" in self.names, [name for name in self.names if name != "jaxdis"]
             keys = dict.fromkeys(key for name in names or (() if own else REFERENCES) for key in cited_by(name))

@@ -106,7 +106,7 @@ class Study:
             raise ValueError(f"study: must be one of {', '.join(STUDIES)}, got {self.name!r}")
         for name in ("plan", "extend", "executor"):
             if self.action != "run" and getattr(self, name) not in (None, False):
-                raise ValueError(f"{name}: needs `study run`, got `study {self.action}`")
+                raise ValueError(f"{name}: must be given to `study run`, got `study {self.action}`")
         if self.action != "run" and not Store(self.out).begun:
             raise StoreError(f"out: must be the folder of a study, got {self.out}, which holds none")
         if self.action == "verify":

@@ -125,7 +125,7 @@ class Train:
         if self.model != "vae":
             for name in OF_VAE:
                 if getattr(self, name) not in (None, ()):
-                    raise ValueError(f"{name}: needs the model vae, got {self.model}")
+                    raise ValueError(f"{name}: must be given with the model vae, got {self.model}")
             return from_texts(models.METHODS[self.model], options)
         networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
         objectives = self.objective or ("beta",)

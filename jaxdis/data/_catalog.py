@@ -225,14 +225,14 @@ def teapots(
     space, dtype = _turning(teapot.SPACE, circular, azimuth=2 * np.pi), checked_dtype(dtype)
     if source is None:
         if part != "all":
-            raise ValueError(f"part: needs a source, got {part!r} without one")
+            raise ValueError(f"part: must be given with a source, got {part!r} without one")
         return space, Render((), teapot.Draw(side, form), space.sizes, (side, side, 3), dtype)
     from jaxdis.data.files import _teapots_file as files
 
     if side != 64:
-        raise ValueError(f"side: needs 64 with a source, got {side}")
+        raise ValueError(f"side: must be 64 with a source, got {side}")
     if form is not None:
-        raise ValueError(f"form: needs no source, got {form!r} with one")
+        raise ValueError(f"form: must be left out with a source, got {form!r} with one")
     factors, images = files.read(source, part)
     tables = (jnp.asarray(factors), lattice.on_device(images))
     space = ListedSpace.over(space, factors)
@@ -315,7 +315,7 @@ def standin_arm(*, dtype="float32") -> Pair:
 
 def _needed(source: str | Path | None, name: str, what: str) -> str | Path:
     if source is None:
-        raise ValueError(f"source: {name} cannot be drawn; needs its file (the {what}), got None")
+        raise ValueError(f"source: must be the file of {name} (the {what}), which cannot be drawn, got None")
     return source
 
 

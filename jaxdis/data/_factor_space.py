@@ -250,11 +250,11 @@ class FactorSpace:
                     )
                 if not span.low <= value <= span.high:
                     raise ValueError(
-                        f"combination: factor {name!r} needs a value in [{span.low:g}, {span.high:g}], got {value:g}"
+                        f"combination: factor {name!r} must be in [{span.low:g}, {span.high:g}], got {value:g}"
                     )
             elif not 0 <= value < self.sizes[position]:
                 name, size = self.names[position], self.sizes[position]
-                raise ValueError(f"combination: factor {name!r} needs a class number from 0 to {size - 1}, got {value}")
+                raise ValueError(f"combination: {name!r} must be a class number from 0 to {size - 1}, got {value}")
         return tuple(pairs)
 
     def _narrowed(self, **changes) -> "FactorSpace":

@@ -23,7 +23,7 @@ from jaxdis.factors import Factors
 SUFFIXES = (".png", ".jpg", ".jpeg", ".npy")
 # Of the pictures, the share on which metrics are computed, if the others are held out (2 : 1).
 SCORED_SHARE = 2 / 3
-_REFUSED = "{}: needs a data set that is rendered, got pictures of files, whose factors cannot be chosen"
+_REFUSED = "{}: must be called on a data set that is rendered, got pictures of files, whose factors cannot be chosen"
 
 
 class Pictures:

@@ -61,7 +61,7 @@ class ListedSpace(FactorSpace):
         raise ValueError(_REFUSED.format("only"))
 
 
-_REFUSED = "{}: needs a data set that is rendered, got one of stored images, whose factors cannot be chosen"
+_REFUSED = "{}: must be called on a data set that is rendered, got one of stored images, whose factors cannot be chosen"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,7 +60,7 @@ class Render:
         if key is not None and not is_key(key):
             raise ValueError(f"key: must be a typed key such as jax.random.key(0), got {shown(key)}")
         if self.draws_noise and key is None:
-            raise ValueError("key: this data set draws noise for every image and needs a key, got None")
+            raise ValueError("key: must be a typed key for a data set that draws noise for every image, got None")
         dtype = np.float32 if continuous.any() else np.int32
         rows, last = factors.reshape(-1, len(self.sizes)).astype(dtype), np.array([[size or 1 for size in self.sizes]])
         rows = jnp.where(continuous[None, :], rows, jnp.clip(rows, 0, (last - 1).astype(dtype)))

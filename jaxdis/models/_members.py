@@ -120,7 +120,7 @@ def checked_members(method: Method, keys, hyperparameters, labels):
         raise ValueError(f"keys: must have shape [m], one key per member, got {keys.shape}")
     if not hasattr(hyperparameters, "_fields"):
         raise ValueError(
-            "hyperparameters: needs what the settings of a variant return, a NamedTuple of numbers, got "
+            "hyperparameters: must be what the settings of a variant return, a NamedTuple of numbers, got "
             f"{type(hyperparameters).__name__}"
         )
     if hyperparameters._fields != method.settings()._fields:
@@ -193,12 +193,12 @@ def _combinations(variants: Mapping[str, Variant], name: str, settings: Mapping)
 def _column(name: str, value, m: int) -> np.ndarray:
     array = as_numpy(value, f"hyperparameters, {name}")
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"hyperparameters: {name} needs numbers, got dtype {array.dtype}")
+        raise ValueError(f"hyperparameters: {name} must be numbers, got dtype {array.dtype}")
     array = array.astype(np.float32)
     if array.shape not in ((), (m,)):
-        raise ValueError(f"hyperparameters: {name} needs a number or shape [{m}], one per member, got {array.shape}")
+        raise ValueError(f"hyperparameters: {name} must be a number, or one per member [{m}], got shape {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"hyperparameters: {name} needs finite numbers, got {array}")
+        raise ValueError(f"hyperparameters: {name} must be finite, got {array}")
     if name.endswith("learning_rate") and (array < 0).any():
-        raise ValueError(f"hyperparameters: {name} needs numbers of at least 0, got {array}")
+        raise ValueError(f"hyperparameters: {name} must be at least 0, got {array}")
     return np.broadcast_to(array, (m,)).copy()

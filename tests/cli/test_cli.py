@@ -167,7 +167,7 @@ def test_arrays_that_are_cut_short_are_refused_by_name(kept, tmp_path, capsys):
     (tmp_path / "codes.npy").write_bytes(whole[:kept])
     assert main(["score", str(tmp_path / "codes.npy"), "--factors", str(tmp_path / "factors.npy")]) == 2
     error = capsys.readouterr().err
-    assert "codes.npy: needs a plain .npy array, got another file or one that is cut short" in error
+    assert "codes.npy: must be a plain .npy array, got another file or one that is cut short" in error
 
 
 def test_unknown_metric_is_answered_with_the_nearest(codes_file, capsys):

@@ -136,7 +136,7 @@ def test_interventions_hold_continuous_factors():
         (lambda: SPACE.cells(), "cells: must have a space of discrete factors"),
         (lambda: SPACE.index(np.zeros((1, 4), np.int32)), "index: must have a space of discrete factors"),
         (lambda: SPACE.without({"x": 0}), "combination: must"),
-        (lambda: SPACE.only({"x": 3.0}), r"factor 'x' needs a value in \[-1, 1\], got 3"),
+        (lambda: SPACE.only({"x": 3.0}), r"factor 'x' must be in \[-1, 1\], got 3"),
         (lambda: SPACE.outside(3), "region: must be a function"),
         (lambda: SPACE.outside(lambda factors: factors[:, 0]), r"region: must be truth values of shape \[n\]"),
         (lambda: SPACE.outside(lambda factors: factors[:, 0] >= 0), "region: must leave a part"),

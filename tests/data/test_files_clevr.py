@@ -258,7 +258,7 @@ def test_slots_are_scored_on_scenes_of_all_objects(tmp_path, scenes):
     assert len(np.unique(np.asarray(drawn), axis=0)) == 2
     samples = of.samples(space, space.wrap(drawn))
     assert samples.masks.max() == 6
-    with pytest.raises(ValueError, match="local_group: needs a data set that is rendered"):
+    with pytest.raises(ValueError, match="local_group: must be called on a data set that is rendered"):
         of.draw(space, KEY, 12, groups=2)
 
 
@@ -303,7 +303,7 @@ def gray(scene):
         (two_sizes, "holds height above its size"),
         (another_code, "holds color . to 9; needs 1 to 8"),
         (far_away, "holds x .* to 3.5; needs -3 to 3"),
-        (lost, "needs visible entities first"),
+        (lost, "must have visible entities first"),
         (short, r"needs 11 values 'rotation', float32; got \(5,\)"),
         (nothing_left, "holds no scene of 3 to 6 objects that all show 200 pixels"),
         (gray, "shows colors .* away from those of CLEVR"),

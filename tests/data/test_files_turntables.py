@@ -124,7 +124,7 @@ def test_smallnorb_draws_the_hidden_instance(tmp_path, monkeypatch):
     first, second = ((drawn == images[1, instance, 0, 2, 0]).all((1, 2, 3)) for instance in range(2))
     assert (first ^ second).all()
     assert 60 < first.sum() < 140
-    with pytest.raises(ValueError, match="needs a key"):
+    with pytest.raises(ValueError, match="must be a typed key"):
         render(factors)
 
 

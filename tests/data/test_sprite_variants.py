@@ -40,7 +40,7 @@ def test_noise_is_the_keys_and_the_keys_alone(name):
     np.testing.assert_array_equal(images, render(FACTORS, key=KEY))
     assert (images != np.asarray(render(FACTORS, jax.random.key(2)))).any((1, 2, 3)).all()
     np.testing.assert_allclose(jax.jit(lambda r, f, k: r(f, k))(render, FACTORS, KEY), images, atol=1e-6)
-    with pytest.raises(ValueError, match="key: this data set draws noise"):
+    with pytest.raises(ValueError, match="key: must be a typed key for a data set that draws noise"):
         render(FACTORS)
 
 

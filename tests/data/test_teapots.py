@@ -197,7 +197,7 @@ def test_the_official_file_gives_its_images(official):
     assert set(np.asarray(held_out.sample(jax.random.key(1), 200))[:, 0]) == set(factors[36:, 0].astype(np.float32))
     assert space == jaxdis.data.teapots(path)[0] != held_out
     for refused in (lambda: space.fix(jax.random.key(0), 0, 2), lambda: space.only({"red": 0.5})):
-        with pytest.raises(ValueError, match="needs a data set that is rendered"):
+        with pytest.raises(ValueError, match="must be called on a data set that is rendered"):
             refused()
 
 

@@ -157,7 +157,7 @@ def test_bad_arrays_are_refused_by_name(given, message):
 def test_bad_sizes_and_names_are_refused():
     values = np.arange(10)[:, None] % 3
     for options, message in [
-        ({"sizes": (2,)}, r"factor 'factor_0' of size 2 needs values from 0 to 1, got 2"),
+        ({"sizes": (2,)}, r"factor 'factor_0' of size 2 must have values from 0 to 1, got 2"),
         ({"sizes": (3, 3)}, r"sizes: must have 1 entries"),
         ({"sizes": (0,)}, r"sizes: must be whole numbers of at least 1 or None, got 0"),
         ({"names": ("a", "b")}, r"names: must have 1 entries"),

@@ -180,7 +180,7 @@ def test_an_altered_array_fails_the_checksum(zoo, tmp_path):
 def test_a_zoo_whose_arrays_do_not_fit_its_network_is_refused(zoo, tmp_path):
     other = dataclasses.replace(zoo, config=changed(zoo.config, network=models.Mlp((17,), 3, (8, 8, 1))))
     other.save(tmp_path / "zoo.npz")
-    with pytest.raises(DamagedFile, match="needs float32"):
+    with pytest.raises(DamagedFile, match="must be float32"):
         models.load(tmp_path / "zoo.npz")
 
 

@@ -232,7 +232,7 @@ CODES, VALUES = VALIDATION
         ((CODES, VALUES[:9]), "validation codes: must have as many samples as factors, got 80"),
         ((CODES[:, :1], VALUES[:1]), "validation codes: must have at least 2 samples, got 1"),
         ((CODES, np.where(VALUES == 2, np.nan, VALUES)), "validation factors: must be finite values"),
-        ((CODES, VALUES + 9), "validation factors: factor 'factor_0' of size 3 needs values from 0 to 2"),
+        ((CODES, VALUES + 9), "validation factors: factor 'factor_0' of size 3 must have values from 0 to 2"),
     ],
 )
 def test_bad_validation_samples_are_refused(given, message):

@@ -123,7 +123,7 @@ def test_a_data_set_twice_is_refused(tmp_path, capsys):
 
 @pytest.mark.parametrize("option", ["--plan", "--extend"])
 def test_options_of_run_go_with_run(option, tmp_path, capsys):
-    assert "needs `study run`, got" in refused(capsys, *study("status", QUICK, tmp_path, option))
+    assert "must be given to `study run`, got" in refused(capsys, *study("status", QUICK, tmp_path, option))
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_a_pipe_in_a_records_place_does_not_hang(finished, capsys):
     path.unlink()
     os.mkfifo(path)
     try:
-        assert "needs a regular file" in refused(capsys, *study("run", QUICK, finished, "--seeds", "2"))
+        assert "must be a regular file" in refused(capsys, *study("run", QUICK, finished, "--seeds", "2"))
     finally:
         path.unlink()
         path.write_bytes(content)

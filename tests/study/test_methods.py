@@ -109,7 +109,7 @@ def test_components_from_the_shell(tmp_path, capsys):
             "model: must be one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, "
             "monet, genesis, iodine, got 'gan'",
         ),
-        (["--model", "pca", "--beta", "4"], "beta: needs the model vae, got pca"),
+        (["--model", "pca", "--beta", "4"], "beta: must be given with the model vae, got pca"),
         (["--model", "pca", "--model-option", "codes=3"], "Pca: must have options among num_codes, passes"),
         (["--model", "pca", "--model-option", "num_codes=many"], "num_codes: must be a whole number"),
         (["--model", "pca", "--model-option", "num_codes"], "num_codes: must be a whole number"),

@@ -236,7 +236,7 @@ def _parquet(path: Path, wanted: list[str]) -> dict[str, list]:
             _check_columns(path, schema, names, types)
             return parquet.read_table(file, columns=names).to_pydict()
     except (ArrowException, OSError, json.JSONDecodeError, LookupError) as error:
-        reason = f"needs a Parquet file, got another file or one that is damaged ({str(error)[:200]})"
+        reason = f"must be a Parquet file, got another file or one that is damaged ({str(error)[:200]})"
         raise ValueError(f"{path.name}: {reason}") from None
 
 

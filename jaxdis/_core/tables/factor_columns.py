@@ -116,7 +116,7 @@ def _factor(
         )
     if infinite:
         row, number = next(pair for pair in zip(rows, entries, strict=True) if pair[1] in infinite)
-        raise ValueError(f"{where} needs finite numbers, got {number} in row {row + 1}")
+        raise ValueError(f"{where} must hold finite numbers, got {number} in row {row + 1}")
     declared = order is not None and not measured
     if measured or (not texts and not declared and kind is None and any(value % 1 for value in distinct)):
         return np.array(entries, np.float64), None
@@ -128,9 +128,10 @@ def _factor(
     # Values of which most occur once are ids or measurements.
     elif kind is None and (len(distinct) > max(FEW_CLASSES, len(rows) / 2) or len(texts) == len(rows)):
         raise ValueError(
-            f"{where} needs classes that repeat, got {len(distinct)} different {'texts' if texts else 'whole numbers'} "
-            f"in {len(rows)} rows; choose others by columns= (--columns), or say what it is: kinds={{{name!r}: "
-            f"'continuous'}} or 'classes' ({name}:continuous in the shell)"
+            f"{where} must hold classes that repeat, got {len(distinct)} different "
+            f"{'texts' if texts else 'whole numbers'} in {len(rows)} rows; choose others by columns= "
+            f"(--columns), or say what it is: kinds={{{name!r}: 'continuous'}} or 'classes' ({name}:continuous in the "
+            "shell)"
         )
     else:
         values = tuple(sorted(distinct, key=str if texts else None))

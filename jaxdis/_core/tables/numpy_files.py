@@ -57,7 +57,7 @@ def read_npy(path: Path) -> np.ndarray:
             _header(stream, path.stat().st_size)
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:
-        reason = f"needs a plain .npy array, got another file or one that is cut short ({_reason(error)})"
+        reason = f"must be a plain .npy array, got another file or one that is cut short ({_reason(error)})"
         raise ValueError(f"{printable(path)}: {reason}") from None
 
 

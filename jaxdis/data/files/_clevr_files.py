@@ -200,7 +200,7 @@ def _objects(where: str, example: dict[str, np.ndarray]) -> np.ndarray:
     visible = example["visibility"] > 0
     count = int(visible.sum())
     if count < 1 or not visible[:count].all():
-        raise ValueError(f"{where} needs visible entities first, the background among them, got {visible.tolist()}")
+        raise ValueError(f"{where} must have visible entities first, the background among them, got {visible.tolist()}")
     color, shape, material, _, x, y, z, rotation = (
         example[name][1:count].astype(np.float32) for name in (*_CODES, "x", "y", "z", "rotation")
     )

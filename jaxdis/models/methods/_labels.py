@@ -27,7 +27,7 @@ def check_labels(source, sizes: dict[int, int]) -> None:
         column = seen[:, position]
         if column.dtype.kind == "f" or column.min() < 0 or column.max() >= size:
             raise ValueError(
-                f"data: factor {position} needs class numbers from 0 to {size - 1}, got {column.min():g} to "
+                f"data: factor {position} must have class numbers from 0 to {size - 1}, got {column.min():g} to "
                 f"{column.max():g}"
             )
 

@@ -136,7 +136,7 @@ class Method(abc.ABC):
           ValueError: if the method needs another shape.
         """
         if self.image_shape not in (None, tuple(image_shape)):
-            raise ValueError(f"data: the method needs images of shape {self.image_shape}, got {tuple(image_shape)}")
+            raise ValueError(f"data: must be images of {self.image_shape}, the method's, got {tuple(image_shape)}")
         return dataclasses.replace(self, image_shape=tuple(image_shape))
 
     def tuned(self, platform: str) -> "Method":

@@ -209,7 +209,7 @@ class Vae(Method):
         if hasattr(network, "image_shape") and dataclasses.is_dataclass(network):
             given = network.image_shape
             if given is not None and tuple(given) != shape:
-                raise ValueError(f"data: the network needs images of shape {tuple(given)}, got {shape}")
+                raise ValueError(f"data: must be images of shape {tuple(given)}, the network's, got {shape}")
             network = dataclasses.replace(network, image_shape=shape)
         check_network(network, shape)
         return dataclasses.replace(self, network=network, image_shape=shape)
@@ -282,6 +282,6 @@ def objective_of(method: Vae) -> Objective:
     rows = [OBJECTIVES[name] for name in method.trained]
     if len({row.loss for row in rows}) > 1:
         raise ValueError(
-            f"objective: a mixed zoo needs objectives that share one loss, got {', '.join(method.trained)}"
+            f"objective: in a mixed zoo, must be objectives that share one loss, got {', '.join(method.trained)}"
         )
     return rows[0]

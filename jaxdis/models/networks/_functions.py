@@ -153,11 +153,11 @@ def check_network(network, image_shape: tuple[int, int, int]) -> None:
     posterior = jax.eval_shape(functions.encode, params, jax.ShapeDtypeStruct((2, *image_shape), jnp.float32))
     shapes = [array.shape for array in jax.tree.leaves(posterior)]
     if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != 2:
-        raise ValueError(f"network: encode needs two arrays [n, d], means and log-variances, got {shapes} for n = 2")
+        raise ValueError(f"network: encode must return means and log-variances, [n, d], got {shapes} for n = 2")
     logits = jax.eval_shape(functions.decode, params, posterior[0])
     if getattr(logits, "shape", None) != (2, *image_shape):
         got = getattr(logits, "shape", type(logits).__name__)
-        raise ValueError(f"network: decode needs logits of shape {(2, *image_shape)} for n = 2, got {got}")
+        raise ValueError(f"network: decode must return logits of shape {(2, *image_shape)} for n = 2, got {got}")
 
 
 class LinenPair(nn.Module):
@@ -194,7 +194,7 @@ def _of_linen(module: nn.Module) -> Functions:
         begin, images = functools.partial(module.init, method=both), jnp.zeros((1, *image_shape))
         if isinstance(module, Network):
             if module.image_shape is None:
-                raise ValueError("image_shape: the network needs (height, width, channels), got None")
+                raise ValueError("image_shape: must be (height, width, channels) for this network, got None")
             return draw(key, jax.eval_shape(begin, key, images)["params"], module.initialization)
         variables = begin(key, images)
         if odd := sorted(variables.keys() - {"params"}):

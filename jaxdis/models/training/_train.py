@@ -196,7 +196,7 @@ def resolved_config(config: Config, source: Source) -> Config:
     """
     method = config.method.resolved(source.image_shape)
     if method.needs_labels and source.num_factors is None:
-        raise ValueError(f"data: {type(method).__name__} needs labels, as (images, factors), got images alone")
+        raise ValueError(f"data: must be (images, factors) for {type(method).__name__}, got images alone")
     return dataclasses.replace(config, method=method)
 
 

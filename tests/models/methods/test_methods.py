@@ -241,7 +241,7 @@ def test_a_zoo_is_saved_read_and_represents_images_one_by_one(method, data, tmp_
 
 
 def test_labels_are_asked_for_in_one_line(data):
-    with pytest.raises(ValueError, match=r"^data: ToyGan needs labels, as \(images, factors\), got images alone$"):
+    with pytest.raises(ValueError, match=r"^data: must be \(images, factors\) for ToyGan, got images alone$"):
         trained(ToyGan(), data[0])
     with pytest.raises(
         ValueError, match=r"^factors: must be numbers \[40, k\], one row per image, got \(39, 2\) int64$"

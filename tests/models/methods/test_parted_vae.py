@@ -260,14 +260,14 @@ def test_a_single_label_that_does_not_suit_is_refused():
     factors = np.arange(6000)[:, None] % 3
     factors[4321] = 7
     config, members = models.Config("x", method=method), models.members({"parted_vae_ss": {}}, 1, method)
-    with pytest.raises(ValueError, match="factor 0 needs class numbers from 0 to 2, got 0 to 7"):
+    with pytest.raises(ValueError, match="factor 0 must have class numbers from 0 to 2, got 0 to 7"):
         models.train(config, *members, data=(np.zeros((6000, 8, 8, 1), np.float32), factors))
 
 
 @pytest.mark.parametrize(
     ("factor", "values", "message"),
     [
-        (1, 4, "factor 1 needs class numbers from 0 to 2, got 0 to 3"),
+        (1, 4, "factor 1 must have class numbers from 0 to 2, got 0 to 3"),
         (2, 3, "data: must have at least 3 factors, got 2"),
     ],
 )

@@ -131,12 +131,15 @@ def test_equal_modules_are_one_network():
     [
         (
             {"decode": lambda p, codes: plain_decode(p, codes)[..., 0]},
-            r"decode needs logits of shape \(2, 8, 8, 1\) .*",
+            r"decode must return logits of shape \(2, 8, 8, 1\) .*",
         ),
-        ({"encode": lambda p, images: plain_encode(p, images)[0]}, r"encode needs two arrays \[n, d\]"),
+        (
+            {"encode": lambda p, images: plain_encode(p, images)[0]},
+            r"encode must return means and log-variances",
+        ),
         (
             {"encode": lambda p, images: (plain_encode(p, images)[0], jnp.zeros(()))},
-            r"encode needs two arrays \[n, d\]",
+            r"encode must return means and log-variances",
         ),
     ],
     ids=["images without channels", "means alone", "one variance"],

@@ -314,17 +314,20 @@ def test_images_of_any_dtype_are_the_same_images(dtype, images):
         ),
         (
             {"config": {"network": models.Mlp(image_shape=(9, 9, 1))}},
-            r"data: the network needs images of shape \(9, 9, 1\)",
+            r"data: must be images of shape \(9, 9, 1\), the network's",
         ),
         ({"config": {"objective": "vae"}}, "objective: must be one of beta"),
-        ({"config": {"objective": ("beta", "factor")}}, "objective: a mixed zoo needs objectives that share one loss"),
+        (
+            {"config": {"objective": ("beta", "factor")}},
+            "in a mixed zoo, must be objectives that share one",
+        ),
         ({"config": {"network": object()}}, "network: must be a network, got object; pass a flax.linen module"),
         (
             {"config": {"batch_size": 64}, "objective": "beta_tc"},
             "batch_size: mss needs at least 2 and at most the number of images, 40",
         ),
         ({"keys": jnp.zeros((4, 2), jnp.uint32)}, "keys: must be typed keys"),
-        ({"hyperparameters": {"beta": 4.0}}, "hyperparameters: needs what the settings of a variant return"),
+        ({"hyperparameters": {"beta": 4.0}}, "hyperparameters: must be what the settings of a variant return"),
         ({"labels": [{}]}, "labels: must have 4 entries"),
         ({"config": {"micro_batch": 3}}, "micro_batch: must be a divisor of the batch size 8"),
         ({"execution": "loop"}, "execution: must be 'auto', 'map' or 'vmap'"),
