@@ -114,7 +114,7 @@ class Layout:
 
         def on_one_device(rows, shared):
             # Accelerators would round the operands of products; what may lose precision says so by name.
-            with tracing_for(self.platform), jax.default_matmul_precision("highest"):
+            with tracing_for(self.platform, self.deterministic), jax.default_matmul_precision("highest"):
                 return function(rows, shared)
 
         if self.mesh is None:

@@ -26,9 +26,9 @@ def platform_of(devices: Sequence[jax.Device]) -> str:
     return os.environ.get(FORMS_VARIABLE) or devices[0].platform
 
 
-def tracing_for(platform: str) -> AbstractContextManager:
-    """Trace the forms of a platform inside a ``with`` statement."""
-    return _context(platform)
+def tracing_for(platform: str, deterministic: bool = False) -> AbstractContextManager:
+    """Trace the forms of a platform inside a ``with`` statement, those whose results repeat if ``deterministic``."""
+    return _context((platform, deterministic))
 
 
 def traced_platform() -> str:
@@ -36,7 +36,18 @@ def traced_platform() -> str:
 
     Outside of :func:`tracing_for`, that is decided by the default device.
     """
-    return _context.value or os.environ.get(FORMS_VARIABLE) or jax.default_backend()
+    platform, _ = _context.value or (None, False)
+    return platform or os.environ.get(FORMS_VARIABLE) or jax.default_backend()
+
+
+def adds_in_place() -> bool:
+    """Whether the program that is being traced adds numbers to places that are known at run time.
+
+    TPUs would add one number after the other. GPUs add them in any order, and take minutes to compile an order that
+    repeats where rows are added.
+    """
+    _, deterministic = _context.value or (None, False)
+    return traced_platform() != "tpu" and not deterministic
 
 
 def on_cpu() -> bool:

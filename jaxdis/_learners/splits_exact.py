@@ -18,7 +18,7 @@ from jaxdis._core.arrays import along_rows, ordered_keys, stable_order
 from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.kernels.sums import even_bins, running_sums, sums_in_bins
 from jaxdis._core.loops import each, repeat
-from jaxdis._core.platforms import on_cpu, traced_platform
+from jaxdis._core.platforms import adds_in_place, on_cpu
 from jaxdis._learners.splits_histogram import siblings, weights_of_nodes
 from jaxdis._learners.trees import NEVER, RESOLUTION, TIE, Splits, Totals, gain_of, lanes, pick
 
@@ -115,7 +115,7 @@ class Exact(NamedTuple):
 
     def _rise(self, runs: Int[Array, " n"], gradient, node, nodes: int) -> Float[Array, "r q c"]:
         """Positive gradients summed in each of one code's runs; a sample has them in its own columns only."""
-        if traced_platform() == "tpu":  # which would add number by number
+        if not adds_in_place():
             rise = jnp.maximum(gradient, 0.0)
             parts = [rise] if node is None else [jnp.where(node == q, rise, 0.0) for q in range(nodes)]
             return jnp.stack([sums_in_bins(runs[None], part, self.order.shape[1])[0] for part in parts], axis=1)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, UInt
 from jaxdis._core.arrays import ordered_keys, sort_columns, stable_order
 from jaxdis._core.kernels.sums import running_sums, sums_in_bins
 from jaxdis._core.loops import each
+from jaxdis._core.platforms import adds_in_place
 from jaxdis._learners.trees import NEVER, TIE, Totals, gain_of, pick
 
 # Numbers of a block of codes, or of its table for one node. Temporaries are 7 or 16 times as large.
@@ -163,9 +164,10 @@ def weights_of_nodes(
     """Weight in each bin at each of these nodes. If all weights are 1 (``alike``), two nodes share an integer.
 
     ``most``: no bin has more samples. Up to 255, integers of two bytes hold two counts, and are added twice as fast.
+    Sums that are products hold no larger integers exactly.
     """
     kind, bits = (jnp.uint16, 8) if most < 1 << 8 else (jnp.int32, 15)
-    if not alike or most >= 1 << bits:
+    if not alike or most >= 1 << bits or (kind == jnp.int32 and not adds_in_place()):
         return [sums_in_bins(bins, jnp.where(node == q, weights[:, None], 0.0), num_bins) for q in nodes]
     counts = []
     for q in nodes[::2]:

@@ -264,8 +264,12 @@ def _stacked(results):
 def test_the_platform_chooses_the_form():
     kernel = Kernel(lambda: "reference", {"a": lambda: "for CPUs", "b": lambda: "for others"}, cpu="a", accelerator="b")
     alone = dataclasses.replace(kernel, tpu="a")
+    adding = dataclasses.replace(alone, in_place=True)
     for platform, form in {"cpu": "for CPUs", "gpu": "for others", "tpu": "for others"}.items():
         with tracing_for(platform):
             assert kernel() == form
-            assert alone() == ("for CPUs" if platform == "tpu" else form)
+            assert alone() == adding() == ("for CPUs" if platform == "tpu" else form)
+    with tracing_for("gpu", deterministic=True):
+        assert kernel() == alone() == "for others"
+        assert adding() == "for CPUs"
     assert kernel(form="b") == "for others"

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
+from jaxdis._core.platforms import tracing_for
 from jaxdis._learners import splits_histogram
 from jaxdis._learners.boosting import accuracy, fit_boosting
 from jaxdis._learners.forest import _most_drawn, fit_forest
@@ -265,6 +266,25 @@ def test_as_many_bins_as_samples_are_exact():
     exact = ours(codes, values, sizes, 200, stages=5)
     binned = ours(codes, values, sizes, 200, stages=5, splitter="histogram", max_bins=2000)
     assert correlation(binned[0], exact[0]) > 0.999  # equal splits are drawn for anew
+
+
+@pytest.mark.slow_cases("exact")
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_many_samples_with_one_value_are_counted_alike_by_all_forms(splitter):
+    """Such as thousands of samples in one bin, whose sums leave the integers that float32 holds."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, (3, 4), size=(6000, 2))
+    noise = rng.random((6000, 2)) < 0.1
+    codes = np.stack([(values[:, 0] > 0) ^ noise[:, 0], (values[:, 1] > 1) ^ noise[:, 1], noise[:, 0]], axis=1)
+    codes = codes.astype(np.float32)
+    found = []
+    for platform, deterministic in (("cpu", False), ("gpu", False), ("gpu", True), ("tpu", False)):
+        with tracing_for(platform, deterministic):
+            boosted = fit_boosting(codes, values, (3, 4), codes[:9], splitter=splitter, stages=5)
+        found.append((boosted.importance, boosted.train[:, :7], boosted.test[:, :7]))
+    for boosted in found[1:]:
+        for part, expected in zip(boosted, found[0], strict=True):
+            np.testing.assert_allclose(part, expected, atol=1e-5)  # sums of 6,000 terms
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ def test_encoding_communicates_nothing_but_images(chips):
 
 @pytest.mark.aot
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["dci_forest", "sap"])
+@pytest.mark.parametrize("name", ["dci", "dci_forest", "sap"])
 def test_sums_into_places_known_at_run_time_have_one_order_on_request(name):
     """No two of them write the same place at once: samples are sorted by place, and each run is added up before."""
     if not available("h100"):

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxdis._core.platforms import traced_platform
+from jaxdis._core.platforms import adds_in_place, on_cpu, traced_platform
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -17,6 +17,8 @@ class Kernel:
       cpu: which form CPUs take.
       accelerator: which form GPUs and TPUs take.
       tpu: which form TPUs take, if it is another.
+      in_place: whether the accelerators' form adds to places that are known at run time; deterministic programs for
+        GPUs then take the TPUs' form.
     """
 
     reference: Callable
@@ -24,7 +26,13 @@ class Kernel:
     cpu: str
     accelerator: str
     tpu: str | None = None
+    in_place: bool = False
 
     def __call__(self, *arguments, form: str | None = None, **options) -> Any:
-        chosen = {"cpu": self.cpu, "tpu": self.tpu}.get(traced_platform()) or self.accelerator
-        return self.forms[form or chosen](*arguments, **options)
+        return self.forms[form or self._chosen()](*arguments, **options)
+
+    def _chosen(self) -> str:
+        if on_cpu():
+            return self.cpu
+        as_on_tpus = not adds_in_place() if self.in_place else traced_platform() == "tpu"
+        return self.tpu if self.tpu and as_on_tpus else self.accelerator

@@ -97,6 +97,7 @@ sums_in_bins = Kernel(
     cpu="scatter",
     accelerator="scatter",
     tpu="product",
+    in_place=True,
 )
 
 
@@ -128,6 +129,7 @@ sums_in_nodes = Kernel(
     cpu="scatter",
     accelerator="scatter",
     tpu="selection",
+    in_place=True,
 )
 
 
