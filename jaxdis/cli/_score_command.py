@@ -152,7 +152,8 @@ class Score:
         group, size, sound = {}, 0, False
         for name, path in paths.items():
             try:
-                arrays = path if is_zoo(path) else load_arrays(path, self.factors, self.columns, self.missing)
+                given = self.factors, self.columns, self.missing
+                arrays = path if is_zoo(path) else load_arrays(path, *given, slots=bool(self.levels))
             except ValueError as error:
                 if not several:
                     raise

@@ -14,6 +14,7 @@ from jaxdis._core.tables.column_files import SUFFIXES, check_file, differ, print
 from jaxdis._core.tables.columns import FACTOR_SUFFIXES, names_of, sizes_of
 from jaxdis._core.tables.factor_columns import FEW_CLASSES, Missing, columns_and_kinds
 from jaxdis._core.tables.numpy_files import MAKE_ONE, read_npy, read_npz
+from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 
 # Classes of a factor that are listed by their names.
@@ -46,6 +47,8 @@ def load_arrays(
     factors_path: str | Path | Factors | None = None,
     columns: Sequence[str] = (),
     missing: Missing = "error",
+    *,
+    slots: bool = False,
 ) -> Arrays:
     """Read codes and factors.
 
@@ -58,6 +61,7 @@ def load_arrays(
       columns: columns in this file, or annotations, each alone or with what it holds, as ``angle:continuous`` or
         ``shape:classes``; all if empty.
       missing: as in :meth:`jaxdis.Factors.from_table`; ``"drop"`` leaves out the same samples from codes and variances.
+      slots: whether codes are ``[n, slots, d]``, as those with four axes always are: ``[m, n, slots, d]``.
 
     Raises:
       ValueError: for a file that is missing, truncated, damaged, in another format, lacks an array or holds pickled
@@ -89,7 +93,7 @@ def load_arrays(
     if given is None:
         _check(factors_path, "factors")
         given = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
-    codes, variances = (_kept(array, given, path) for array in (codes, variances))
+    codes, variances = (_kept(array, given, path, slots) for array in (codes, variances))
     return Arrays(codes, given, variances)
 
 
@@ -180,16 +184,18 @@ def _check(path: Path, wanted: str) -> None:
         )
 
 
-def _kept(array: np.ndarray | None, factors: Factors, path: Path) -> np.ndarray | None:
+def _kept(array: np.ndarray | None, factors: Factors, path: Path, slots: bool = False) -> np.ndarray | None:
     """The rows that a table's factors kept, from codes or variances."""
     if array is None or factors.rows is None:
         return array
-    if array.ndim < 2 or array.shape[-2] != factors.num_rows:
+    axis = -3 if slots or array.ndim == 4 else -2
+    kept = at_rows(array, factors, axis)
+    if kept is array:
         raise ValueError(
             f"{printable(path)}: must have as many samples as the table of factors has rows, {factors.num_rows}, got "
             f"shape {array.shape}"
         )
-    return array[..., factors.rows, :]
+    return kept
 
 
 def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -83,7 +83,7 @@ class Monitor:
         if not due:
             return None
         count = sum(map(len, batches))
-        if count != self.factors.num_samples:
+        if count not in (self.factors.num_samples, self.factors.num_rows):
             raise ValueError(
                 f"codes: must be {self.factors.num_samples} samples in all, got {count}; call update first"
             )

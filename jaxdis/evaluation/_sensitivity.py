@@ -19,6 +19,7 @@ from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
 from jaxdis.evaluation._inputs import check_same_samples
 from jaxdis.evaluation._sweeps import as_zoo, check_sizes, values_to_try
+from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import metric_seed
@@ -163,7 +164,8 @@ def sensitivity(
       mig: bins matters most, with 1.2% of the variance between members; it reverses up to 6% of pairs (τ = 0.89)
       sap_r2: samples matters most, with 0.4% of the variance between members; it reverses up to 3% of pairs (τ = 0.94)
     """
-    plan, codes, factors = plan_of(metrics), as_zoo(codes), Factors.checked(factors)
+    plan, factors = plan_of(metrics), Factors.checked(factors)
+    codes = at_rows(as_zoo(codes), factors)
     arguments = check_arguments(arguments)
     for name in ("test", "weights", "variances", "validation"):
         if arguments.get(name) is not None:

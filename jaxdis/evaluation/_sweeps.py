@@ -16,6 +16,7 @@ from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
 from jaxdis.evaluation._inputs import check_codes, check_same_samples
+from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import metric_seed
@@ -152,7 +153,8 @@ def sample_curve(
 
     Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
     """
-    metric, codes, factors = _one(metric), as_zoo(codes), Factors.checked(factors, gaps=True)
+    metric, factors = _one(metric), Factors.checked(factors, gaps=True)
+    codes = at_rows(as_zoo(codes), factors)
     arguments = check_arguments(arguments)
     for name in ("test", "weights", "variances"):
         if arguments.get(name) is not None:

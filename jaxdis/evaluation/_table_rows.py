@@ -16,7 +16,7 @@ def at_rows(array, factors: Factors, axis: int = -2):
     array = array if hasattr(array, "shape") else np.asarray(array)
     if len(array.shape) < abs(axis) or array.shape[axis] != factors.num_rows:
         return array
-    return array[factors.rows] if axis == 0 else array[..., factors.rows, :]
+    return array[factors.rows] if axis == 0 else array[(..., factors.rows, *(slice(None),) * (-axis - 1))]
 
 
 def as_numbered(role: str, values: Factors, factors: Factors) -> Factors:

@@ -30,6 +30,7 @@ from jaxdis._core.spec import Spec
 from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._inputs import SPLIT_SEED, check_codes, check_numbers, read_codes
 from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.evaluation._warnings import warn_of_non_finite
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import apply
@@ -167,6 +168,7 @@ def evaluate_structured(
     """
     codes, single = _check_slots(codes)
     factors = Factors.checked(factors)
+    codes = at_rows(codes, factors, -3)
     n, slots, dims = codes.shape[1:]
     if factors.num_samples != n:
         raise ValueError(f"codes: must have as many samples as factors, got {n} against {factors.num_samples}")

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.loops import each
 from jaxdis._core.options import Positive, checked, shown
+from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._identifiability import explained_variance, kernel_prediction, linear_prediction
 
@@ -66,7 +67,8 @@ def block_identifiability(
       penalty: for the ridge regression; 1 for kernels, 1e-4 for linear maps when None.
 
     Raises:
-      ValueError: for blocks that are empty or name codes or factors that there are not.
+      ValueError: for blocks that are empty or name codes or factors that there are not, and for more or fewer samples
+        of codes than of factors.
 
     Contract:
 
@@ -79,7 +81,12 @@ def block_identifiability(
     Reference: Brady et al. 2023 and its released code for latents in a fixed order (kernel ridge regression with
     penalty 1, and the difference); von Kügelgen et al. 2021 (R² for a block).
     """
-    codes, test_codes = (jnp.asarray(table, jnp.float32) for table in (codes, test[0]))
+    codes, test_codes = (
+        jnp.asarray(at_rows(table, of, 0), jnp.float32) for table, of in ((codes, factors), (test[0], test[1]))
+    )
+    for name, table, of in (("codes", codes, factors), ("test", test_codes, test[1])):
+        if len(table) != of.num_samples:
+            raise ValueError(f"{name}: must have as many samples as factors, {of.num_samples}, got {len(table)}")
     counts = {"blocks": (blocks, codes.shape[1]), "factor_blocks": (factor_blocks, factors.num_factors)}
     for name, (rows, count) in counts.items():
         if not rows or not all(len(row) and all(0 <= number < count for number in row) for row in rows):

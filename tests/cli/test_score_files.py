@@ -156,6 +156,21 @@ def test_rows_without_a_value_are_dropped_from_codes_and_factors(folder, capsys)
     assert main(["show", str(folder / "codes.npy"), "--factors", str(folder / "labels.csv"), "--missing", "drop"]) == 0
 
 
+@pytest.mark.slow
+def test_rows_without_a_value_are_dropped_from_slots(folder, capsys):
+    lines = [",".join(map(str, row)) for row in VALUES.tolist()]
+    lines[7] = "NA,1"
+    (folder / "scenes.csv").write_text("\n".join(["cube.hue,ball.hue", *lines]))
+    slots = np.random.default_rng(0).normal(size=(len(VALUES), 2, 3)).astype(np.float32)
+    np.save(folder / "slots.npy", slots)
+    given = ["--factors", str(folder / "scenes.csv"), "--levels", "object", "property"]
+    (row,) = scored(folder, *given, "--missing", "drop", files="slots.npy")
+    (folder / "scenes.csv").write_text("\n".join(["cube.hue,ball.hue", *np.delete(lines, 7)]))
+    np.save(folder / "slots.npy", np.delete(slots, 7, 0))
+    (expected,) = scored(folder, *given, files="slots.npy")
+    assert {**row, "factors": ""} == {**expected, "factors": ""}
+
+
 def test_held_out_samples_need_the_numbers_of_the_table(folder, capsys):
     (folder / "labels.csv").write_text("degrees\n" + "\n".join(str(20 * row[0]) for row in VALUES.tolist()))
     np.save(folder / "codes.npy", codes_of(0.1))

@@ -10,7 +10,9 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdis import Direct, Spec, evaluate
+import jaxdis
+from jaxdis import Direct, Spec, evaluate, structured
+from jaxdis.evaluation import sample_curve, sweep
 from jaxdis.evaluation._arrays_file import in_words, load_arrays
 from jaxdis.factors import Factors
 
@@ -93,6 +95,10 @@ def test_missing_values_are_no_classes(marker, tmp_path):
     np.testing.assert_array_equal(arrays.codes, CODES[kept])
     assert arrays.factors.sizes == (4, 58)
     assert in_words(arrays.factors).endswith("; 2 of 60 rows lack a value and are left out")
+    slots = np.stack([CODES] * 2, axis=1)
+    np.save(tmp_path / "slots.npy", slots)
+    of_slots = load_arrays(tmp_path / "slots.npy", path, ("size",), "drop", slots=True)
+    np.testing.assert_array_equal(of_slots.codes, slots[kept])
     np.save(tmp_path / "codes.npy", CODES[kept])
     with pytest.raises(ValueError, match="codes.npy: must have as many samples as the table of factors has rows, 60"):
         load_arrays(tmp_path / "codes.npy", path, ("size",), "drop")
@@ -459,3 +465,45 @@ def test_tables_with_other_class_names_run_the_same_program():
         table = {"shape": [None, *(np.array([first, "square"])[SHAPES[1:] % 2])]}
         evaluate(CODES, Factors.from_table(table, missing="drop"), {"seen": Direct(Spec(seen))})
     assert traces == [(None, None)]
+
+
+OF_ROWS = {
+    "relate": lambda codes, factors: jaxdis.relate(codes[0], factors, "r2"),
+    "blend_table": lambda codes, factors: jaxdis.blend_table(codes[0], factors, ("r2",), ("gap",)),
+    "sweep": lambda codes, factors: sweep(codes, factors, "mig", bins=(4, 8)),
+    "sample_curve": lambda codes, factors: sample_curve(codes, factors, "mig", sizes=(20, 40)),
+    "sensitivity": lambda codes, factors: jaxdis.sensitivity(codes, factors, ["mig"], options={"bins": (4, 8)}),
+    "monitor": lambda codes, factors: seen(jaxdis.Monitor(factors, ("mig",)), codes[0]),
+    "block_identifiability": lambda codes, factors: structured.block_identifiability(
+        codes[0], factors, test=(codes[1], factors), blocks=((0, 1), (2, 3)), factor_blocks=((0,), (1,))
+    ),
+    "slot_identifiability": lambda codes, factors: structured.slot_identifiability(
+        slots(codes)[0], factors, test=(slots(codes)[1], factors), objects=((0,), (1,))
+    ),
+    "evaluate_structured": lambda codes, factors: dict(
+        jaxdis.evaluate_structured(
+            slots(codes), factors, structured.Structure.slots(2, 2, objects=2, properties=("hue",)), final="r2"
+        )
+    ),
+}
+
+
+def slots(codes):
+    return codes.reshape(*codes.shape[:2], 2, 2)
+
+
+def seen(monitor, codes):
+    for batch in np.array_split(codes, 3):
+        monitor.update(batch)
+    return dict(monitor.compute())
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_rows_that_a_table_leaves_out_are_left_out_of_codes(name):
+    hues = [None if row in (3, 40) else int(hue) for row, hue in enumerate(SHAPES)]
+    table = {"object1.hue": hues, "object2.hue": SIZES}
+    factors = Factors.from_table(table, missing="drop")
+    codes = np.random.default_rng(0).normal(size=(3, ROWS, 4)).astype(np.float32)
+    found = OF_ROWS[name](codes, factors)
+    expected = OF_ROWS[name](codes[:, factors.rows], factors)
+    assert str(found) == str(expected)
