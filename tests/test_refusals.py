@@ -98,11 +98,11 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
         ),
         (
             {"factors": Factors(jnp.asarray(VALUES), (2, 2), ("a", "b"))},
-            "factor 'a' of size 2 needs values",
+            "factor 'a' of size 2 must have values",
         ),
         ({"test": "ab"}, r"test: must be a pair \(codes, factors\), got str"),
         ({"test": (CODES, VALUES[:, :1])}, "test factors: must have 2 columns, got 1"),
-        ({"test": (CODES, VALUES + 9)}, "test factors: factor 'factor_0' of size 3 needs values from 0 to 2"),
+        ({"test": (CODES, VALUES + 9)}, "test factors: factor 'factor_0' of size 3 must have values from 0 to 2"),
     ],
 )
 def test_evaluate_names_what_it_refuses(arguments, message):
@@ -166,8 +166,8 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: FactorSpace.of(a=3, b=2).index([[0, 1]]), "factors: must be an array"),
         (lambda: jaxdis.data.dsprites(3), "source: must be text or a path or None, got 3"),
         (lambda: jaxdis.data.dsprites(dtype=object()), "dtype: must be one of float32, uint8"),
-        (lambda: jaxdis.data.mpi3d(), "source: mpi3d cannot be drawn; needs its file"),
-        (lambda: jaxdis.data.DATASETS["cars3d"].make(), "source: cars3d cannot be drawn"),
+        (lambda: jaxdis.data.mpi3d(), "source: must be the file of mpi3d"),
+        (lambda: jaxdis.data.DATASETS["cars3d"].make(), "source: must be the file of cars3d"),
         (lambda: jaxdis.models.Config(method=3), "method: must be a Method, got 3"),
         (lambda: jaxdis.models.Discriminator(layers=0), "layers: must be a whole number of at least 1, got 0"),
         (lambda: jaxdis.models.Own(3, len, len), "init: must be a function, got 3"),
