@@ -64,7 +64,7 @@ def test_the_hidden_instance_is_drawn_for_every_image():
     kinds, counts = np.unique(images.reshape(300, -1), axis=0, return_counts=True)
     assert len(kinds) == 10
     assert counts.min() > 10
-    with pytest.raises(ValueError, match="needs a key"):
+    with pytest.raises(ValueError, match="must be a typed key"):
         render(factors)
 
 
