@@ -57,7 +57,7 @@ class Terms:
       block, blockk: training samples × a block's codes (:mod:`jaxdis.relations._blocks`), and × factors.
       tables: a block's codes × their bins × classes; dbv: all codes × bins × classes; few: 2 million of these at most.
       d, dd, ddk, dv: codes, codes², these × factors, and codes × classes.
-      nn, nv: samples², and samples × classes.
+      n, nn, nv: samples, samples², and samples × classes.
       millions: whatever the sizes are.
       least: samples × codes, if all else is less.
     """
@@ -74,6 +74,7 @@ class Terms:
     dd: float = 0.0
     ddk: float = 0.0
     dv: float = 0.0
+    n: float = 0.0
     nn: float = 0.0
     nv: float = 0.0
     millions: float = 1.0
@@ -86,7 +87,7 @@ class Terms:
         numbers += ((self.block + self.blockk * k) * n + self.tables * bins * v) * width
         numbers += (self.d + (self.dd + self.ddk * k) * d + (self.dv + self.dbv * bins) * v) * d
         numbers += self.few * min(d * bins * v, BLOCK_NUMBERS)
-        numbers += (self.nn * n + self.nv * v) * n
+        numbers += (self.n + self.nn * n + self.nv * v) * n
         return 4 * max(numbers, self.least * codes)
 
     def __str__(self) -> str:
@@ -108,6 +109,7 @@ _UNITS = {
     "dd": "d²",
     "ddk": "d² k",
     "dv": "d v",
+    "n": "n",
     "nn": "n²",
     "nv": "n v",
     "millions": "million",
@@ -196,7 +198,7 @@ TERMS: dict[str, Terms] = {
     "linear_probe": Terms(nd=1.2, ddk=4.0),
     "mlp_probe": Terms(nd=2.3, d=6800.0),
     "factor_vae": Terms(nd=3.3, d=15_000.0),
-    "beta_vae": Terms(d=38_000.0),
+    "beta_vae": Terms(d=38_000.0, n=20.0),
     "irs": Terms(nd=3.2, ndk=1.5),
     "total_correlation": Terms(nd=1.25, dd=12.5),
     "code_information": Terms(nd=0.8, dd=2.9, millions=22.0),
@@ -212,7 +214,7 @@ TERMS: dict[str, Terms] = {
     "z_max": Terms(nd=3.5),
     "consistency": Terms(nd=3.0),
     "restrictiveness": Terms(nd=4.0),
-    "dci_es": Terms(nd=4.2, millions=12.0),
+    "dci_es": Terms(nd=4.2, n=1300.0, millions=3.0),
 }
 _BY_HISTOGRAMS = {
     "boosted_trees": Terms(nd=3.7, dbv=4.0, few=9.0, nv=6.7, millions=0.1),

@@ -204,8 +204,8 @@ def zero_shot(
     """Fit a lasso where factors lie in one region and evaluate it in another: ``RMSE_j / σ_j`` there.
 
     Codes and factors are standardized by the training samples for the fit. The caller chooses the regions:
-    in the paper, the training samples are all teapots but red ones seen from above, on which it is tested. A factor
-    varies less inside a narrow region, so that an equal error weighs more there.
+    in the paper, red teapots seen from above are the test samples, and all others are for training. A factor varies
+    less inside a narrow region, so that an equal error weighs more there.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]`` inside the region; test codes ``[m, d]`` and factors outside.
 

@@ -55,7 +55,7 @@ class Vae(Method):
       batch_size: images per update (per half for ``split_batch``).
       estimator: how total correlation is estimated on a batch. ``mss``: minibatch stratified sampling (Chen et al.
         2018, C.2); ``mws``: minibatch weighted sampling (ibid., C.1); ``locatello2020``: no weights, as in their
-        code, which lowers it by ``(d − 1) log(N n)``; ``chen2018`` and ``mahon2024``: as in the code released with
+        code, which lowers ``mws`` by ``(d − 1) log(N n)``; ``chen2018`` and ``mahon2024``: as in the code released with
         these papers, whose weights differ from those in ``mss``.
       reconstruction: ``bernoulli`` (cross-entropy on logits; targets need not be binary) or ``squared_error``
         (½‖x−x̂‖², where the decoder's output is the mean).
