@@ -16,7 +16,9 @@ SIZES = (3, 6, 40, 32, 32)
 # Compiles for minutes with thousands of codes.
 UNCOMPILED = {"impact_intensity"}
 # Also counted where samples are most of what there is.
-MANY_SAMPLES = {"random_forest", "infoe", "dci_es"}
+MANY_SAMPLES = {
+    "random_forest", "infoe", "dci_es", "mutual_information_neighbors", "logistic_accuracy", "neighbor_alignment"
+}  # fmt: skip
 
 
 def compiled_bytes(metric, samples, codes, sizes=SIZES) -> int:
