@@ -10,11 +10,12 @@ import pytest
 from jaxdis import plots
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness._beside import Beside, Measured, csv_rows, in_spreads, section
-from jaxdis.papers.harness._paper import Paper, Piece
+from jaxdis.papers.harness._paper import Paper, Piece, floats
 from jaxdis.papers.harness._paper_page import Content, Figure, render
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
 from jaxdis.papers.harness._reproduce import reproduce
 from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
+from jaxdis.study._store import canonical
 from tests.study.tiny import tiny
 
 CALLS: list[int] = []
@@ -90,6 +91,15 @@ def test_numbers_are_tables_too(page):
     assert (other["printed"], other["difference"]) == ("", "")
     claims = list(csv.DictReader((page.parent / "claims.csv").read_text().splitlines()))
     assert [row["part_verdict"] for row in claims] == ["holds", "does not hold", "cannot be decided at this size"]
+
+
+def test_numbers_of_pieces_are_floats_after_they_were_stored():
+    """A page that reads whole ones as integers or NaN as None fails after all has been computed."""
+    result = {"whole": 25.0, "half": [0.5, np.nan, np.inf, -np.inf], "on": True, "names": ["a"]}
+    stored = floats(json.loads(canonical(result)))
+    assert type(stored["whole"]) is float
+    np.testing.assert_array_equal(stored.pop("half"), result.pop("half"))
+    assert stored == result
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from jaxdis.papers.harness._scale import Scale, check_data, scaled
 from jaxdis.study._cells import Member, cells
 from jaxdis.study._definition import Study
 from jaxdis.study._make import member_zoo, samples_of
-from jaxdis.study._store import Store, canonical, publish, read_object
+from jaxdis.study._store import Store, canonical, number, publish, read_object
 from jaxdis.study._trained import TRAIN_BATCH
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._subject import Subject
@@ -86,7 +86,8 @@ class Finished:
 class Piece:
     """Something computed without training: ``function(finished studies, **options)`` returns plain data.
 
-    The result is kept with the options and with what it was computed from, and computed again when these change.
+    The page gets it with every number as a float, NaN included. The result is kept with the options and with what it
+    was computed from, and computed again when these change.
     """
 
     function: Callable[..., dict]
@@ -167,8 +168,18 @@ def kept(piece: Piece, path: Path, studies: Mapping[str, Any], out: Path) -> dic
     if path.exists():
         stored = read_object(path)
         if stored.get("piece") == description:
-            return stored["result"]
+            return floats(stored["result"])
     finished = {name: Finished(study, out / name) for name, study in studies.items() if isinstance(study, Study)}
-    result = json.loads(canonical(piece.function(finished, **dict(piece.options))))
+    result = piece.function(finished, **dict(piece.options))
     publish(path, canonical({"piece": description, "result": result}).encode(), replace=True)
-    return result
+    return floats(json.loads(canonical(result)))
+
+
+def floats(plain: Any) -> Any:
+    """What was written as canonical JSON, with its numbers as floats again: that writes 1.0 as 1, and NaN as null."""
+    if isinstance(plain, dict):
+        return {key: floats(value) for key, value in plain.items()}
+    if isinstance(plain, list):
+        return [floats(value) for value in plain]
+    written = plain is None or type(plain) is int or plain in ("Infinity", "-Infinity")
+    return number(plain) if written else plain
