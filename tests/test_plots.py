@@ -71,6 +71,31 @@ def test_pictures_are_figures_in_any_format(name):
     assert figure._repr_png_().startswith(b"\x89PNG")  # in a notebook
 
 
+def spoiled(argument, number: float, every: int):
+    """The argument with a number for each ``every``-th of its own."""
+    if isinstance(argument, np.ndarray) and argument.dtype.kind == "f":
+        return np.where(np.arange(argument.size).reshape(argument.shape) % every, argument, number)
+    if isinstance(argument, tuple | list) and not isinstance(argument, Row):
+        return type(argument)(spoiled(each, number, every) for each in argument)
+    if isinstance(argument, dict):
+        return {name: spoiled(each, number, every) for name, each in argument.items()}
+    return number if isinstance(argument, float) else argument
+
+
+@pytest.mark.parametrize(("number", "every"), [(np.nan, 1), (np.nan, 2), (np.inf, 2)])
+@pytest.mark.parametrize("name", [*ONE_PANEL, *PANELS])
+@pytest.mark.filterwarnings("ignore:No artists with labels")
+def test_numbers_that_are_not_finite_are_left_out(name, number, every):
+    """A report on models whose trainings all diverged, and that of one alone."""
+    arguments = (ONE_PANEL | PANELS)[name]
+    assert png(getattr(plots, name)(*spoiled(arguments, number, every))).startswith(b"\x89PNG")
+
+
+def test_the_losses_of_other_members_remain_after_one_has_stopped():
+    (axes,) = plots.loss_curves({"a": [[3.0, 2.0, 1.0], [5.0, np.nan, np.nan]]}, 10, "loss").axes
+    np.testing.assert_array_equal(axes.lines[0].get_xydata(), [[10, 4], [20, 2], [30, 1]])
+
+
 @pytest.mark.parametrize("name", ONE_PANEL)
 @pytest.mark.filterwarnings("ignore:No artists with labels")
 def test_pictures_of_one_panel_are_drawn_on_given_axes(name):

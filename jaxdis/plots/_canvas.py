@@ -71,7 +71,7 @@ def axes_in(ax, width: float, height: float):
 
 
 def numbers(name: str, values, *axes: str, **sizes: int) -> np.ndarray:
-    """An array of numbers with the named axes, which have the given sizes.
+    """An array of numbers with the named axes, which have the given sizes; NaN for those without a place in a picture.
 
     Raises:
       ValueError: naming the argument and the axes.
@@ -82,7 +82,12 @@ def numbers(name: str, values, *axes: str, **sizes: int) -> np.ndarray:
     if not fits or array.dtype.kind not in "fiub":
         words = ", ".join(axis if size is None else f"{size} {axis}" for axis, size in zip(axes, wanted, strict=True))
         raise ValueError(f"{name}: must be numbers [{words}], got {shown(array)}")
-    return array
+    return drawable(array)
+
+
+def drawable(array: np.ndarray) -> np.ndarray:
+    """The array with NaN for infinite numbers."""
+    return np.where(np.isfinite(array), array, np.nan) if array.dtype.kind == "f" else array
 
 
 def labels(name: str, values, count: int) -> list[str]:
@@ -108,7 +113,7 @@ def columns_of(table, names: Sequence[str], *others: str) -> dict[str, np.ndarra
         if isinstance(table, np.ndarray) or not hasattr(table, "keys") or name not in table:
             have = ", ".join(map(str, table.keys())) if hasattr(table, "keys") else shown(table)
             raise ValueError(f"table: must have a column {name!r}, got {have}")
-        found[name] = np.asarray(table[name])
+        found[name] = drawable(np.asarray(table[name]))
         if found[name].ndim != 1 or len(found[name]) != len(next(iter(found.values()))):
             raise ValueError(f"table: must have columns of one length, got {shown(found[name])} in {name!r}")
     return found

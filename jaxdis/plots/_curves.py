@@ -23,13 +23,14 @@ from jaxdis.plots._canvas import (
 def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=None) -> Figure:
     """Draw a line per setting, the mean over its members ``[entries]``, in a band one standard deviation wide.
 
-    Settings that do not fit into the legend are not named.
+    Of members whose training stopped, the entries until then count. Settings that do not fit into the legend are not
+    named.
     """
     curves = {label: numbers(f"curves[{label!r}]", members, "members", "entries") for label, members in curves.items()}
     axes = axes_in(ax, 6.4 + 2.2 * (len(curves) > 8), 3.4)
     for position, (label, stacked) in enumerate(curves.items()):
-        steps = log_every * np.arange(1, stacked.shape[1] + 1)
-        mark, mean, spread = "." if len(steps) == 1 else "", stacked.mean(axis=0), stacked.std(axis=0)
+        steps, mean, spread = _summary(log_every * np.arange(1, stacked.shape[1] + 1), stacked.T)
+        mark = "." if len(steps) == 1 else ""
         color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
         named = text(label) if position < LEGEND_LINES else None
         axes.plot(steps, mean, line, marker=mark, color=color, lw=1, label=named)
@@ -87,16 +88,19 @@ def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
         for name, values in columns.items()
     }
     for position, (name, values) in enumerate(columns.items()):
-        values = numbers(f"columns[{name!r}]", values, "points", "seeds", points=len(x))
-        defined = np.isfinite(values).any(axis=1)
-        if not defined.any():
+        at, mean, spread = _summary(x, values)
+        if not len(at):
             continue
-        at, rows = np.asarray(x, float)[defined], values[defined]
-        mean, spread = np.nanmean(rows, axis=1), np.nanstd(rows, axis=1)
         color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
         mark = ".x^"[position // 40 % 3]
         axes.plot(at, mean, line, color=color, lw=1.3, marker=mark, label=text(name))
         axes.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
+
+
+def _summary(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points with a number among their values ``[points, seeds]``, and the mean and standard deviation of these."""
+    defined = ~np.isnan(values).all(axis=1)
+    return x[defined], np.nanmean(values[defined], axis=1), np.nanstd(values[defined], axis=1)
 
 
 def throughput(rows: Sequence, *, ax=None) -> Figure:

@@ -36,7 +36,7 @@ def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
 
 def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
     d, k = strength.shape
-    largest = np.nanmax(strength) or 1.0
+    largest = np.nanmax(strength, initial=0.0) or 1.0
     for i in range(d):
         for j in range(k):
             side = 0.9 * np.sqrt(max(np.nan_to_num(strength[i, j]), 0) / largest)
@@ -127,7 +127,7 @@ def _groups_curve(axes, threshold: np.ndarray, groups: np.ndarray, discovered: n
     discovered = numbers("discovered", discovered, "thresholds", thresholds=len(threshold))
     axes.step(threshold, groups, where="post", label="independent groups")
     axes.step(threshold, discovered, where="post", ls="--", label="factors discovered")
-    axes.set(xlabel="threshold", xlim=(max(threshold.max(), 1e-6), 0))
+    axes.set(xlabel="threshold", xlim=(np.nanmax(threshold, initial=1e-6), 0))
 
 
 def group_panels(panels: Sequence[tuple[str, Numbers, Numbers, Numbers]], columns: int) -> Figure:
@@ -157,7 +157,8 @@ def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence
     threshold = numbers("threshold", threshold, "merges", merges=k - 1)
     order = _leaves(merges, k)
     height = {cluster: float(order.index(cluster)) for cluster in range(k)}
-    start = dict.fromkeys(range(k), float(np.max(threshold, initial=0.0)) * 1.05 or 1.0)
+    leaves = float(np.nanmax(threshold, initial=0.0)) * 1.05 or 1.0
+    start = dict.fromkeys(range(k), leaves)
     for step, (a, b) in enumerate(np.asarray(merges).tolist()):
         at = float(threshold[step])
         for cluster in (a, b):
@@ -165,7 +166,7 @@ def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence
         axes.plot([at, at], [height[a], height[b]], color="#234", lw=1.2)
         height[k + step], start[k + step] = (height[a] + height[b]) / 2, at
     axes.set_yticks(range(k), texts([names[cluster] for cluster in order]))
-    axes.set(xlabel="threshold", xlim=(max(start.values()), 0))
+    axes.set(xlabel="threshold", xlim=(leaves, 0))
 
 
 def dendrogram_panels(panels: Sequence[tuple[str, Numbers, Numbers]], names: Sequence[str], columns: int) -> Figure:

@@ -31,7 +31,9 @@ def roofline(
     given = (("flops", flops), ("moved", moved), ("seconds", seconds))
     flops, moved, seconds = (np.maximum(numbers(name, values, "programs"), 1e-12) for name, values in given)
     axes = axes_in(ax, 9.0, 5.5)
-    intensity, speed = flops / moved, flops / seconds
+    known = np.isfinite(flops + moved + seconds)
+    names = [name for name, is_known in zip(names, known, strict=True) if is_known]
+    intensity, speed = (flops / moved)[known], (flops / seconds)[known]
     span = np.geomspace(min(intensity.min(initial=0.1), 0.05), max(intensity.max(initial=10.0), 100.0), 100)
     axes.loglog(span, np.minimum(span * bytes_per_second, flops_per_second), color="0.4")
     axes.loglog(intensity, speed, "o", color="#14507a")
