@@ -211,7 +211,7 @@ def _beside_the_best(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
         sign = -1 if lower_is_better(column) else 1
         best = max(means, key=lambda name: -math.inf if math.isnan(means[name]) else sign * means[name])
         turned = (row if row.sets[0] == best else _turned(row) for row in pairs if best in row.sets)
-        chosen += sorted(turned, key=lambda row: -sign * row.second)
+        chosen += sorted(turned, key=lambda row: math.inf if math.isnan(row.second) else -sign * row.second)
     return chosen
 
 
@@ -291,6 +291,8 @@ def _members_needed(effect: float, paired: bool) -> float:
 
 
 def _sentence(row: Row, several: bool) -> str:
+    if unknown := [name for name, mean in zip(row.sets, (row.first, row.second), strict=True) if math.isnan(mean)]:
+        return f"{row.metric}: no score in {' and '.join(unknown)} is a number"
     size = f"{'higher' if row.difference > 0 else 'lower'} by {abs(row.difference):.3g}"
     size = f"{row.metric}: {row.sets[1]} {size} than {row.sets[0]}" if several else f"{row.metric}: {size}"
     if math.isnan(row.p):

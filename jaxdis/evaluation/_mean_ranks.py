@@ -16,10 +16,10 @@ class MeanRanks(NamedTuple):
 
     Attributes:
       metric: the column.
-      ranks: each set's mean rank by name; 1 is best.
+      ranks: each set's mean rank by name; 1 is best, NaN for fewer than two data sets.
       p: p-value by Friedman's test that all sets are alike.
       critical: sets whose mean ranks are at least this far apart differ, at .05 for all pairs together (Nemenyi).
-      blocks: how many data sets.
+      blocks: how many data sets; those for which all sets have a number.
     """
 
     metric: str
@@ -30,6 +30,8 @@ class MeanRanks(NamedTuple):
 
     def sentence(self) -> str:
         """Say which sets are best across data sets."""
+        if self.blocks < 2:
+            return f"{self.metric}: no ranks; fewer than two data sets have a number in every set"
         order = sorted(self.ranks, key=self.ranks.get)
         ranks = ", ".join(f"{name} {self.ranks[name]:.2g}" for name in order)
         far = [name for name in order if self.ranks[name] - self.ranks[order[0]] >= self.critical]
@@ -55,13 +57,23 @@ def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) ->
     found = []
     for column in columns:
         means = np.array(
-            [[one.scores[column][places].mean() for places in own] for one, own in zip(sets, rows, strict=True)]
+            [[_mean(one.scores[column][places]) for places in own] for one, own in zip(sets, rows, strict=True)]
         )
-        sign = 1 if lower_is_better(column) else -1
-        ranks = np.stack([stats.rankdata(sign * block) for block in means.T], axis=1).mean(axis=1)
-        p = float(stats.friedmanchisquare(*means).pvalue)
-        quantile = stats.studentized_range.isf(LEVEL, len(sets), np.inf) / math.sqrt(2)
-        critical = float(quantile * math.sqrt(len(sets) * (len(sets) + 1) / (6 * len(blocks))))
+        means = means[:, np.isfinite(means).all(axis=0)]
+        count, p, critical, ranks = means.shape[1], math.nan, math.nan, np.full(len(sets), math.nan)
+        if count > 1:
+            sign = 1 if lower_is_better(column) else -1
+            ranks = np.stack([stats.rankdata(sign * block) for block in means.T], axis=1).mean(axis=1)
+            # Where all sets tie everywhere, Friedman's statistic is 0 / 0.
+            p = float(stats.friedmanchisquare(*means).pvalue) if np.ptp(means, axis=0).any() else 1.0
+            quantile = stats.studentized_range.isf(LEVEL, len(sets), np.inf) / math.sqrt(2)
+            critical = float(quantile * math.sqrt(len(sets) * (len(sets) + 1) / (6 * count)))
         names = [one.name for one in sets]
-        found.append(MeanRanks(column, dict(zip(names, ranks.tolist(), strict=True)), p, critical, len(blocks)))
+        found.append(MeanRanks(column, dict(zip(names, ranks.tolist(), strict=True)), p, critical, count))
     return tuple(found)
+
+
+def _mean(scores: np.ndarray) -> float:
+    """The mean over members that have a number."""
+    scores = scores[np.isfinite(scores)]
+    return scores.mean() if len(scores) else math.nan

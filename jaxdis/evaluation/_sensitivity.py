@@ -87,7 +87,12 @@ class Sensitivity:
 
     def sentences(self) -> list[str]:
         """Say for each metric which choice matters most."""
-        return [_sentence(name, [row for row in self.choices if row.metric == name]) for name in self.axes]
+        return [
+            _sentence(name, [row for row in self.choices if row.metric == name])
+            if _defined(scores).sum() > 1
+            else f"{name}: fewer than two members have a number under all choices"
+            for name, scores in self.scores.items()
+        ]
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The settings as comma-separated text, a row for each; written to ``path`` if given."""
@@ -151,7 +156,7 @@ def sensitivity(
         are.
 
     Returns:
-      A :class:`Sensitivity`.
+      A :class:`Sensitivity`. A metric ranks the members for which it is a number under all choices.
 
     Raises:
       ValueError: for fewer than three members, an option that no metric has, or nothing to choose.
@@ -239,10 +244,11 @@ def _scores(codes, factors: Factors, columns, key, size: int, seed: int, argumen
 
 def _rows(name: str, scores: np.ndarray, axes: Mapping[str, tuple]) -> tuple[list[Choice], list[Setting]]:
     """What each choice does to the members' scores ``[m, *choices]``, whose defaults come first."""
-    scores = scores[np.isfinite(scores).all(axis=tuple(range(1, scores.ndim)))]
+    defined = _defined(scores)
+    scores = scores[defined] if defined.any() else np.full((1, *scores.shape[1:]), np.nan)
     default = scores[(slice(None), *[0] * len(axes))]
     gaps = scores - scores.mean(axis=0)  # what shifts all members alike does not rank them
-    total = (gaps**2).mean() if len(scores) else math.nan
+    total = (gaps**2).mean()
     choices, settings = [], []
     for axis, (choice, values) in enumerate(axes.items(), 1):
         if len(values) == 1:
@@ -258,6 +264,11 @@ def _rows(name: str, scores: np.ndarray, axes: Mapping[str, tuple]) -> tuple[lis
         choices.append(Choice(name, choice, values[0], share, worst.tau, worst.flipped))
         settings += rows
     return choices, settings
+
+
+def _defined(scores: np.ndarray) -> np.ndarray:
+    """Which members ``[m]`` have a number under all choices."""
+    return np.isfinite(scores).all(axis=tuple(range(1, scores.ndim)))
 
 
 def order_of(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:

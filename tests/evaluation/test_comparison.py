@@ -80,6 +80,16 @@ def test_too_few_members_have_no_test():
     assert f"needs {FEWEST}" in jaxdis.compare({"mig": [0.1, math.nan, 0.1]}, {"mig": [0.3, 0.4, 0.5]}).sentences()[0]
 
 
+def test_sets_without_a_number_are_named_and_never_the_best():
+    nothing = {"mig": np.full(6, np.nan)}
+    (sentence,) = jaxdis.compare({"mig": FIRST["mig"]}, nothing, names=("old", "new")).sentences()
+    assert sentence == "mig: no score in new is a number"
+    found = jaxdis.compare(nothing, {"mig": FIRST["mig"]}, nothing, {"mig": SECOND["mig"]}, names="abcd")
+    assert [row.sets for row in found.rows] == [("d", "b"), ("d", "a"), ("d", "c")]
+    (both,) = jaxdis.compare(nothing, nothing, names="ab").sentences()
+    assert both == "mig: no score in a and b is a number"
+
+
 def test_scores_without_spread():
     same, other = {"mig": [0.5] * 3}, {"mig": [0.75] * 3}
     assert jaxdis.compare(same, same).rows[0].p == 1.0
@@ -175,6 +185,20 @@ def test_sets_are_ranked_across_data():
     assert "surely behind d" in found.sentence()
     with pytest.raises(ValueError, match="across: must have at least three sets"):
         jaxdis.compare(*sets[:2], across="data")
+
+
+def test_sets_are_ranked_where_all_have_a_number():
+    data, blank = ["x", "y", "z"] * 2, np.nan
+    sets = [{"data": data, "mig": np.array(scores)} for scores in (
+        (0.1, 0.2, 0.3, 0.1, 0.2, 0.3), (0.2, blank, 0.4, 0.2, blank, 0.4), (0.3, 0.3, blank, 0.3, 0.3, 0.5)
+    )]  # fmt: skip
+    (found,) = jaxdis.compare(*sets, across="data").ranks
+    assert (found.blocks, found.ranks) == (2, {"a": 3, "b": 2, "c": 1})
+    sets[1]["mig"][[0, 3]] = blank
+    (found,) = jaxdis.compare(*sets, across="data").ranks
+    assert found.sentence() == "mig: no ranks; fewer than two data sets have a number in every set"
+    (found,) = jaxdis.compare(*[sets[0]] * 3, names="abc", across="data").ranks
+    assert (found.p, set(found.ranks.values())) == (1, {2})
 
 
 def test_two_representations_of_the_same_samples_are_compared_by_replicates():

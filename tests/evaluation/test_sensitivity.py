@@ -50,6 +50,19 @@ def test_scores_are_those_of_single_evaluations():
     assert "mig: " in repr(found)
 
 
+def test_members_without_a_number_rank_nothing():
+    codes = CODES.copy()
+    codes[1:] = np.nan
+    with pytest.warns(RuntimeWarning, match="3 of 4 members"):
+        found = jaxdis.sensitivity(codes, FACTORS, "sap_r2", samples=(100, 400))
+    assert found.sentences() == ["sap_r2: fewer than two members have a number under all choices"]
+    codes[:] = np.nan
+    with pytest.warns(RuntimeWarning, match="4 of 4 members"):
+        found = jaxdis.sensitivity(codes, FACTORS, "sap_r2", samples=(100, 400))
+    assert found.sentences() == ["sap_r2: fewer than two members have a number under all choices"]
+    assert math.isnan(found.choices[0].share)
+
+
 def test_other_seeds_take_other_samples():
     found = jaxdis.sensitivity(CODES, FACTORS, "sap_r2", samples=(100,), seeds=(3, 4))
     assert found.scores["sap_r2"].shape == (4, 1, 2)
