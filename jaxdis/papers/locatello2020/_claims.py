@@ -225,8 +225,9 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         for name in UNSUPERVISED:
             rho = [spearman_of_columns(rows, [name], COLUMNS)[0] for _, rows in readings.each_data(sample)]
             defined = finite(np.concatenate(rho))
-            worst.append(max(defined.min(), -defined.max()))
-        return float(max(worst))
+            if len(defined):
+                worst.append(max(defined.min(), -defined.max()))
+        return float(max(worst, default=np.nan))
 
     overlapping = [value >= 0.5 for rows, column in cells for value in readings.overlaps(rows, column)]
     means = {regularization: by_seed(table, mean_explained(regularization)) for regularization in (False, True)}

@@ -211,7 +211,7 @@ def _stability(runs_by_data: Mapping) -> list[Figure]:
             f"Figures 21, 22: {data}",
             "Rank correlation of two runs with few and with many samples",
             plots.rank_map(
-                np.array([[spearman(*row["smaller"]), spearman(*row["larger"])] for row in rows.values()]),
+                np.array([[spearman(*np.array(row[size])) for size in ("smaller", "larger")] for row in rows.values()]),
                 list(rows),
                 ("few", "many"),
             ),
