@@ -1,7 +1,7 @@
 """Pictures of scores, relations and models.
 
 Each function returns a matplotlib figure, which notebooks show and ``figure.savefig("picture.svg")`` writes; those with
-one panel draw on the axes ``ax`` if these are given.
+one panel draw on the axes ``ax`` if these are given. Numbers that are not finite are left out.
 """
 
 from jaxdis.plots._curves import curves, loss_curves, member_lines, resources, throughput
