@@ -69,7 +69,9 @@ def top_codes(rows: Sequence[Mapping], *, ax=None) -> Figure:
       ValueError: for no rows.
     """
     if not rows:
-        raise ValueError("rows: must be those of Scores.top, got none; the factor may have a single value")
+        raise ValueError(
+            "rows: must be those of Scores.top, got none; either the factor has a single value or no code is a number"
+        )
     table = columns_of({name: [row[name] for row in rows] for name in rows[0]}, ["code", "value"])
     axes = axes_in(ax, 4.0, 0.6 + 0.24 * len(rows))
     places = np.arange(len(rows))
