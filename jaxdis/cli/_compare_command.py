@@ -10,6 +10,7 @@ import tyro
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_outputs
+from jaxdis.cli._text import number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +54,12 @@ class Compare:
         found = compare(*sets, metrics=metrics, names=_names(self.sets), **how)
         table = Table("", "sets", "means", "difference", "interval", "p", "adjusted", title=found.test, box=None)
         for row in found.rows:
-            means, within = f"{row.first:.3f}, {row.second:.3f}", f"{row.low:.3f}, {row.high:.3f}"
-            tests = (f"{p:.2g}" for p in (row.p, row.adjusted))
-            table.add_row(row.metric, ", ".join(row.sets), means, f"{row.difference:.3f}", within, *tests)
+            means, within = (
+                ", ".join(number(value, ".3f") for value in pair)
+                for pair in ((row.first, row.second), (row.low, row.high))
+            )
+            tests = (number(p, ".2g") for p in (row.p, row.adjusted))
+            table.add_row(row.metric, ", ".join(row.sets), means, number(row.difference, ".3f"), within, *tests)
         terminal.console().print(table)
         for sentence in found.sentences():
             terminal.write(sentence)

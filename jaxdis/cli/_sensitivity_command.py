@@ -9,6 +9,7 @@ import tyro
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_outputs, check_pictures
+from jaxdis.cli._text import number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,9 +67,8 @@ class Sensitivity:
         heads = "metric", "choice", "default", "share of variance", "lowest τ", "most pairs reversed"
         table = Table(*heads, title="which choices move the ranking", box=None)
         for row in found.choices:
-            table.add_row(
-                row.metric, row.choice, str(row.default), f"{row.share:.1%}", f"{row.tau:.2f}", f"{row.flipped:.1%}"
-            )
+            texts = number(row.share, ".1%"), number(row.tau, ".2f"), number(row.flipped, ".1%")
+            table.add_row(row.metric, row.choice, str(row.default), *texts)
         terminal.console().print(table)
         for sentence in found.sentences():
             terminal.write(sentence)

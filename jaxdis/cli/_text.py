@@ -1,5 +1,6 @@
-"""Docstrings as text for a terminal: without markup, and wrapped to its width."""
+"""Text for a terminal: numbers, and docstrings without markup, wrapped to its width."""
 
+import math
 import re
 import textwrap
 
@@ -8,6 +9,11 @@ _VERBATIM = re.compile(r"^\s*(>>>|====|\|)")
 _BULLET = re.compile(r"^\s*- ")
 # An entry under "Options:", "Args:" or "Raises:".
 _ENTRY = re.compile(r"^  (?! )[\w`*, ]+: ")
+
+
+def number(value: float, digits: str) -> str:
+    """A number in a table, in a format such as ``.2f``; a dash for NaN."""
+    return "–" if math.isnan(value) else format(value, digits)
 
 
 def plain(docstring: str) -> str:

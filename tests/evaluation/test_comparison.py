@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,7 +81,12 @@ def test_too_few_members_have_no_test():
     assert f"needs {FEWEST}" in jaxdis.compare({"mig": [0.1, math.nan, 0.1]}, {"mig": [0.3, 0.4, 0.5]}).sentences()[0]
 
 
-def test_sets_without_a_number_are_named_and_never_the_best():
+def test_sets_without_a_number_are_named_and_never_the_best(tmp_path, capsys):
+    paths = [str(tmp_path / name) for name in ("old.csv", "new.csv")]
+    for path, score in zip(paths, ("0.1", "nan"), strict=True):
+        Path(path).write_text(f"member,mig\n0,{score}\n1,{score}\n")
+    assert main(["compare", *paths]) == 0
+    assert "nan" not in capsys.readouterr().out
     nothing = {"mig": np.full(6, np.nan)}
     (sentence,) = jaxdis.compare({"mig": FIRST["mig"]}, nothing, names=("old", "new")).sentences()
     assert sentence == "mig: no score in new is a number"
