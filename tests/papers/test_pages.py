@@ -84,7 +84,7 @@ def test_a_page_is_made_of_what_is_run(key, toy, tmp_path):
 def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):
     """Every model, data set and metric of the paper's size, with two updates."""
     monkeypatch.setattr(verdict, "REPLICATES", 10)
-    # Trainings without other combinations have other numbers of images, so that all would be compiled again.
+    # WeakDE encodes up to 30,720 labelled images: 15 of its trainings, of 105, would take most of an hour.
     monkeypatch.setattr(mahon2024, "whole_study", functools.partial(mahon2024.whole_study, combinations=1))
     page = reproduce(PAPERS[key], tmp_path, size="paper", scale=Scale(updates=2, samples=300, seeds=1))
     rows = list(csv.DictReader((tmp_path / "claims.csv").read_text().splitlines()))
