@@ -79,7 +79,7 @@ def test_a_page_is_made_of_what_is_run(key, toy, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("key", PAPERS)
 def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):
     """Every model, data set and metric of the paper's size, with two updates."""
