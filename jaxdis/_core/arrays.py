@@ -245,7 +245,7 @@ def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
     return from_keys(jax.lax.sort(ordered_keys(codes.T), dimension=1, is_stable=True)).T
 
 
-def as_numpy(array, name: str, advice: str = "") -> np.ndarray:
+def as_numpy(array, name: str, advice: str = "; convert it by numpy.asarray(…, float)") -> np.ndarray:
     """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers.
 
     Args:

@@ -110,6 +110,13 @@ def test_arrays_of_other_things_than_real_numbers_are_refused_by_name(array):
         evaluate(array, VALUES, "mig")
 
 
+def test_numbers_that_are_python_objects_come_with_the_remedy():
+    codes = CODES.astype(object)
+    with pytest.raises(ValueError, match=re.escape("ndarray of Python objects; convert it by numpy.asarray(…, float)")):
+        evaluate(codes, VALUES, "mig")
+    assert evaluate(np.asarray(codes, float), VALUES, "mig")["mig"] == evaluate(CODES, VALUES, "mig")["mig"]
+
+
 def test_the_layout_of_memory_changes_nothing():
     expected = evaluate(CODES, VALUES, "mig")["mig"]
     for codes in (
