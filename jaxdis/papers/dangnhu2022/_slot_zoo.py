@@ -18,7 +18,7 @@ from jaxdis.papers.harness._verdict import Part, by_member, by_seed, exact, of_v
 from jaxdis.study import _slot_cells as slots
 from jaxdis.study._cells import Member
 from jaxdis.study._definition import Sampling, Training
-from jaxdis.study._make import member_zoo, scenes_of, training_data
+from jaxdis.study._make import labels_of_scenes, member_zoo, scenes_of, training_data
 from jaxdis.study.report._seed_statistics import Table, spearman
 
 SPRITES = "multi_dsprites"
@@ -87,9 +87,7 @@ class SlotZoo:
 
     def labels(self, data: str) -> list[tuple[str, str]]:
         """The object and the property of each factor."""
-        run = self.finished[data]
-        drawn, _ = scenes_of(run.study.trainings[0], dataclasses.replace(run.study.sampling, train=10, groups=1))
-        return list(drawn.scenes.labels(drawn.space).values())
+        return list(labels_of_scenes(self.finished[data].study.trainings[0]).values())
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
         """A part with one number per factor, averaged over objects and seeds, for regularized members."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxdis._core import runtime
 from jaxdis._core.files import write_csv
 from jaxdis._core.precision import single_precision
 from jaxdis.papers.harness._beside import CsvRow, csv_rows
@@ -70,6 +71,7 @@ def reproduce(
         if step is not None:
             step("piece", name, piece)
         pieces[name] = kept(piece, out / "pieces" / f"{name}.json", studies, out)
+        runtime.forget_programs_if_many()
     published = studies if size == "paper" and scale is None else paper.runs("paper", sources)
     return write(paper, Reproduction(size, out, studies, pieces, published))
 
