@@ -29,17 +29,18 @@ _LISTED = 2**20
 MOST_REDRAWS = 10_000
 
 
-def redrawn(draw: Callable, allowed: Callable, key: PRNGKeyArray) -> Num[Array, "n k"]:
-    """``draw(key)``, in which samples that are not allowed are drawn again."""
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def redrawn(space, draw: Callable, static: tuple, key: PRNGKeyArray, *arrays) -> Num[Array, "n k"]:
+    """``draw(space, *static, key, *arrays)``, in which samples that the space does not allow are drawn again."""
 
     def redraw(state):
         number, samples, keep = state
-        fresh = draw(jax.random.fold_in(key, number))
+        fresh = draw(space, *static, jax.random.fold_in(key, number), *arrays)
         samples = jnp.where(keep[:, None], samples, fresh)
-        return number + 1, samples, allowed(samples)
+        return number + 1, samples, space.allowed(samples)
 
-    first = draw(key)
-    start = (jnp.int32(1), first, allowed(first))
+    first = draw(space, *static, key, *arrays)
+    start = (jnp.int32(1), first, space.allowed(first))
     return jax.lax.while_loop(lambda state: ~state[2].all() & (state[0] < MOST_REDRAWS), redraw, start)[1]
 
 

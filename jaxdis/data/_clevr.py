@@ -6,6 +6,7 @@ objects; Dang-Nhu (2022, C.3) keeps those whose objects are all visible in that 
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -138,6 +139,7 @@ class View:
         which = clevr_stage.identities(self.solids(cut), self.eye(cut), side)
         return (which + 1).astype(jnp.uint8).reshape(side, side)
 
+    @functools.partial(jax.jit, static_argnums=0)
     def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
         """Instance masks."""
         return one_by_one(self.mask, factors)

@@ -1,6 +1,7 @@
 """How CLEVR's scenes are drawn: independent factors, under the rules of :mod:`jaxdis.data._clevr_rules`."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -25,12 +26,21 @@ _RADIUS = {"red": 0.2, "green": 0.2, "blue": 0.2, "x": 0.7, "y": 0.7}
 _ROW, _COLORS, _PLACES = (draws.MOST_REDRAWS + i for i in range(3))
 
 
+class Reach(NamedTuple):
+    """How far a neighborhood reaches: pairs of a column and its radius, and the columns that wrap around; hashable."""
+
+    radii: tuple[tuple[int, int | float], ...]
+    around: frozenset[int]
+
+    def radius(self, column: int, default: float) -> float:
+        return dict(self.radii).get(column, default)
+
+
 class Near(NamedTuple):
-    """The neighborhood that scenes are drawn from: center ``[k]``, radius by column, and columns that wrap around."""
+    """The neighborhood that scenes are drawn from."""
 
     center: Row
-    radius: Mapping[int, int | float]
-    around: frozenset[int]
+    reach: Reach
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +88,7 @@ class SceneSpace(FactorSpace):
         With ``levels``, a color's radius is rounded down to whole levels; with the ``palette``, which has no order,
         colors are free. Positions do not wrap around.
         """
-        columns, around = self._neighborhood(radius, circular)
-        center_key, draw_key = jax.random.split(key)
-        return self._scenes(draw_key, n, Near(self.sample(center_key, 1)[0], columns, around))
+        return self._group(key, n, self._reach(radius, circular))
 
     @checked
     def local_groups(
@@ -93,15 +101,14 @@ class SceneSpace(FactorSpace):
         circular: tuple[str, ...] = (),
     ) -> Float[Array, "n k"]:
         """As :meth:`FactorSpace.local_groups`, one group after another."""
-        drawn = jax.lax.map(lambda key: self.local_group(key, samples, radius, circular), jax.random.split(key, groups))
+        drawn = self._groups(jax.random.split(key, groups), samples, self._reach(radius, circular))
         return drawn.reshape(groups * samples, self.num_factors)
 
     @checked
     def allowed(self, factors: Num[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
         """Whether scenes follow the rules, and are not left out; their colors are not checked."""
         keep = FactorSpace.allowed(self, factors)
-        rows = jnp.asarray(factors).astype(jnp.float32).reshape(-1, self.num_factors)
-        follows = clevr.one_by_one(lambda row: clevr_rules.apart(self.view, row) & self._visible(row), rows)
+        follows = self._follow(jnp.asarray(factors).astype(jnp.float32).reshape(-1, self.num_factors))
         return keep & follows.reshape(keep.shape)
 
     def complete(self) -> "SceneSpace":
@@ -115,8 +122,29 @@ class SceneSpace(FactorSpace):
     def _visible(self, row: Row) -> Bool[Array, ""]:
         return clevr_rules.visible(self.view, row, self.min_pixels)
 
-    def _scenes(self, key, n: int, near: Near | None = None, held=None, values=None) -> Float[Array, "n k"]:
-        """n scenes, near a center if there is one, whose factors ``held [k]`` have ``values [n]``."""
+    @functools.partial(jax.jit, static_argnums=0)
+    def _follow(self, rows: Float[Array, "n k"]) -> Bool[Array, " n"]:
+        """Whether each scene follows the rules."""
+        return clevr.one_by_one(lambda row: clevr_rules.apart(self.view, row) & self._visible(row), rows)
+
+    def _reach(self, radius: Mapping[str, int | float | None], circular: tuple[str, ...]) -> Reach:
+        columns, around = self._neighborhood(radius, circular)
+        return Reach(tuple(sorted(columns.items())), around)
+
+    def _group(self, key, n: int, reach: Reach) -> Float[Array, "n k"]:
+        center_key, draw_key = jax.random.split(key)
+        return self._scenes(draw_key, n, reach, self.sample(center_key, 1)[0])
+
+    @functools.partial(jax.jit, static_argnums=(0, 2, 3))
+    def _groups(self, keys, n: int, reach: Reach) -> Float[Array, "g n k"]:
+        return jax.lax.map(lambda key: self._group(key, n, reach), keys)
+
+    @functools.partial(jax.jit, static_argnums=(0, 2, 3))
+    def _scenes(
+        self, key, n: int, reach: Reach | None = None, center: Row | None = None, held=None, values=None
+    ) -> Float[Array, "n k"]:
+        """n scenes, near a center if there is one, whose factors ``held [k]`` have ``values [n]``; one program."""
+        near = None if reach is None else Near(center, reach)
         low, high, wraps = self._bounds(near)
         head = jnp.arange(self.num_factors) < (0 if self.regions else clevr.first_object(self.num_factors))
 
@@ -166,9 +194,9 @@ class SceneSpace(FactorSpace):
         if near is None:
             return jnp.asarray(low), jnp.asarray(high), np.zeros(self.num_factors, bool)
         circular = [isinstance(span, Interval) and span.circular for span in self.values]
-        goes_round = (np.array(circular) | np.isin(np.arange(self.num_factors), list(near.around))) & (low < high)
+        goes_round = (np.array(circular) | np.isin(np.arange(self.num_factors), list(near.reach.around))) & (low < high)
         goes_round &= ~np.array([name.endswith(("_x", "_y")) for name in self.names])
-        reach = np.array([near.radius.get(j, np.inf) for j in range(self.num_factors)], np.float32)
+        reach = np.array([near.reach.radius(j, np.inf) for j in range(self.num_factors)], np.float32)
         # A circular neighborhood as wide as the factor is the whole factor.
         bounded = np.isfinite(reach) & ~(goes_round & (2 * reach + discrete >= width))
         wraps, reach = goes_round & bounded, np.where(bounded, reach, 0).astype(np.float32)
@@ -187,7 +215,7 @@ class SceneSpace(FactorSpace):
         else:
             last = clevr.LEVELS - 1
             middle = jnp.zeros(columns.shape) if near is None else near.center[columns]
-            radius = [1 if near is None else near.radius.get(int(j), 1) for j in columns.flat]
+            radius = [1 if near is None else near.reach.radius(int(j), 1) for j in columns.flat]
             reach = (np.minimum(radius, 1) * last + 1e-6).astype(np.int32).reshape(columns.shape)
             middle = jnp.round(middle * last).astype(jnp.int32)
             low, high = jnp.maximum(middle - reach, 0), jnp.minimum(middle + reach, last)

@@ -270,7 +270,7 @@ class FactorSpace:
 
     def drawn(self, key: PRNGKeyArray, n: int, tied: draws.Listed) -> Num[Array, "n k"]:
         """Samples with another space's tied factors, whose table may be traced; see :meth:`apart`."""
-        return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._class_sizes, tied, key, n)), key)
+        return self._outside_regions(FactorSpace._cells, (n, tied.positions), key, tied.cells, tied.weights)
 
     def apart(self) -> tuple["FactorSpace", draws.Listed]:
         """The space without restrictions on its cells, and these: spaces which differ in them alone share programs."""
@@ -297,14 +297,7 @@ class FactorSpace:
 
         If regions are left out, a sample that is still inside one after 10,000 attempts is returned unchanged.
         """
-        factor = self._traced(factor)
-
-        def draw(key):
-            cells = draws.cells_given(self._lattice(), key, factor, value.astype(jnp.int32))
-            drawn, held = self._anywhere(key, cells), jnp.arange(self.num_factors) == factor
-            return jnp.where(held[None, :], value[:, None].astype(drawn.dtype), drawn)
-
-        return self._outside_regions(draw, key)
+        return self._outside_regions(FactorSpace._cells_given, (), key, self._traced(factor), value)
 
     @checked
     def pairs(
@@ -389,5 +382,15 @@ class FactorSpace:
         fixed = dict(self.fixed)
         return {j: fixed.get(j, self.values[j]) for j in self.continuous}
 
-    def _outside_regions(self, draw: Callable, key) -> Num[Array, "n k"]:
-        return draws.redrawn(draw, self.allowed, key) if self.regions else draw(key)
+    def _cells(self, n: int, positions: tuple[int, ...], key, cells, weights) -> Num[Array, "n k"]:
+        tied = draws.Listed(positions, cells, weights)
+        return self._anywhere(key, draws.cells(self._class_sizes, tied, key, n))
+
+    def _cells_given(self, key, factor, value) -> Num[Array, "n k"]:
+        cells = draws.cells_given(self._lattice(), key, factor, value.astype(jnp.int32))
+        drawn, held = self._anywhere(key, cells), jnp.arange(self.num_factors) == factor
+        return jnp.where(held[None, :], value[:, None].astype(drawn.dtype), drawn)
+
+    def _outside_regions(self, draw: Callable, static: tuple, key, *arrays) -> Num[Array, "n k"]:
+        """``draw(self, *static, key, *arrays)``, again for samples in a region that is left out."""
+        return draws.redrawn(self, draw, static, key, *arrays) if self.regions else draw(self, *static, key, *arrays)

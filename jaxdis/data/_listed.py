@@ -48,8 +48,10 @@ class ListedSpace(FactorSpace):
     @checked
     def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
         """n independent samples from the list, uniform over its rows outside all regions."""
-        rows = jnp.asarray(self.listing.values)
-        return self._outside_regions(lambda key: rows[random.randint(key, (n,), 0, len(rows))], key)
+        return self._outside_regions(ListedSpace._rows, (n,), key, jnp.asarray(self.listing.values))
+
+    def _rows(self, n: int, key, rows: Float[Array, "l k"]) -> Float[Array, "n k"]:
+        return rows[random.randint(key, (n,), 0, len(rows))]
 
     def given(self, key, factor, value):
         raise ValueError(_REFUSED.format("given"))

@@ -64,8 +64,7 @@ class Render:
         dtype = np.float32 if continuous.any() else np.int32
         rows, last = factors.reshape(-1, len(self.sizes)).astype(dtype), np.array([[size or 1 for size in self.sizes]])
         rows = jnp.where(continuous[None, :], rows, jnp.clip(rows, 0, (last - 1).astype(dtype)))
-        images = as_dtype(self.draw(self.tables, rows, key), self.dtype)
-        return images.reshape(*factors.shape[:-1], *self.shape)
+        return _drawn(self, rows, key).reshape(*factors.shape[:-1], *self.shape)
 
     def pooled(self, count: int) -> "Render":
         """The same data set with each ``count × count`` pixels replaced by their mean.
@@ -78,6 +77,12 @@ class Render:
             raise ValueError(f"pool: must be a divisor of the sides {height} and {width}, got {shown(count)}")
         shape = (height // count, width // count, channels)
         return dataclasses.replace(self, draw=Pooled(self.draw, count), shape=shape)
+
+
+@jax.jit
+def _drawn(render: Render, rows: Num[Array, "n k"], key: PRNGKeyArray | None) -> Images:
+    """One program for all calls, although a ``draw`` may map a function that is new in each."""
+    return as_dtype(render.draw(render.tables, rows, key), render.dtype)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 masks."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -71,15 +72,19 @@ class Scenes:
         columns = [factors.names.index(name) for name in labels]
         sizes = tuple(factors.sizes[column] for column in columns)
         of_objects = Factors(factors.values[:, columns], sizes, tuple(labels))
-        masks = jax.jit(lambda rows: self.masks(space, rows))
         starts = range(0, factors.num_samples, _CHUNK)
-        parts = [np.asarray(masks(factors.values[start : start + _CHUNK])) for start in starts]
+        parts = [np.asarray(_masks(self.masks, space, factors.values[start : start + _CHUNK])) for start in starts]
         pairs = tuple(labels.values())
         categorical, extrinsic = (
             tuple(j for j, (_, name) in enumerate(pairs) if name in names)
             for names in (self.categorical, self.extrinsic)
         )
         return SceneSamples(of_objects, pairs, categorical, self.background, np.concatenate(parts), extrinsic)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _masks(masks: Callable, space: FactorSpace, rows: Num[Array, "n k"]) -> Num[Array, "n h w"]:
+    return masks(space, rows)
 
 
 def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:

@@ -1,0 +1,63 @@
+"""However often a data set is asked, it compiles once: programs hold memory maps, of which a process has a limit."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from jaxdis.data import DATASETS
+
+ROWS = 4
+# These can be drawn without a file.
+DRAWN = sorted(name for name, about in DATASETS.items() if about.renders)
+
+
+@pytest.fixture
+def compiled():
+    """The programs compiled so far, in a list."""
+    programs = []
+
+    def count(event: str, *_, **__):
+        programs.extend([event] if event == "/jax/core/compile/backend_compile_duration" else [])
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    yield programs
+    jax.monitoring.unregister_event_duration_listener(count)
+
+
+def last_third(factors):
+    """A region."""
+    return factors[:, -1] > 2
+
+
+def calls(name: str) -> dict[str, Callable]:
+    """What can be asked of a data set, each by a random key."""
+    about = DATASETS[name]
+    space, render = about.open(name, None)
+    outside, zeros = space.outside(last_third), jnp.zeros(ROWS, jnp.int32)
+    radius = dict.fromkeys(space.names, 1) if about.scenes is None else about.scenes.radius(space)
+    asked = {
+        "sample": lambda key: space.sample(key, ROWS),
+        "given": lambda key: space.given(key, 0, zeros),
+        "fix": lambda key: space.fix(key, 0, ROWS),
+        "local_group": lambda key: space.local_group(key, ROWS, radius),
+        "local_groups": lambda key: space.local_groups(key, radius, groups=2, samples=ROWS),
+        "allowed": lambda key: space.allowed(space.sample(key, ROWS)),
+        "sample outside": lambda key: outside.sample(key, ROWS),
+        "given outside": lambda key: outside.given(key, 0, zeros),
+        "render": lambda key: render(space.sample(key, ROWS), key),
+    }
+    if about.scenes is not None:
+        asked["masks"] = lambda key: about.scenes.masks(space, space.sample(key, ROWS))
+        asked["samples"] = lambda key: about.scenes.samples(space, space.wrap(space.sample(key, ROWS))).masks
+    return asked
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_second_call_compiles_nothing(name, compiled):
+    for asked, call in calls(name).items():
+        jax.block_until_ready(call(jax.random.key(0)))
+        before = len(compiled)
+        jax.block_until_ready(call(jax.random.key(1)))
+        assert len(compiled) == before, asked
