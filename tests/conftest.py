@@ -114,3 +114,16 @@ def let_programs_go():
 def let_all_programs_go():
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def compiled():
+    """The programs compiled so far, in a list."""
+    events = []
+
+    def count(event: str, *_, **__):
+        events.extend([event] if event == "/jax/core/compile/backend_compile_duration" else [])
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+    yield events
+    jax.monitoring.unregister_event_duration_listener(count)

@@ -66,17 +66,19 @@ def factor_vae(
     competes = masked(jnp.sqrt(spread) >= prune, active)
     factor = _held(factor_key, space, num_train + num_eval)
 
-    def votes(chunk):
+    def votes(chunk, base, spread, competes):
         cells = jax.vmap(lambda key, factor: space.fix(key, factor, batch))(*chunk)
         codes = look.at(cells, noise_key(chunk[0][0])) - base[:, None, :1]
         return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
 
-    vote, finite = look.by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
+    tasks = jax.random.split(batch_key, len(factor)), factor
+    vote, finite = look.by_chunks(votes, tasks, batch, base, spread, competes)
     usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(free_factors(space)) > 1)
     judge = jax.vmap(
-        lambda vote, competes, finite: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train)
+        lambda vote, competes, finite, factor: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train),
+        in_axes=(0, 0, 0, None),
     )
-    return look.as_given(judge(vote, competes, usable))
+    return look.as_given(jax.jit(judge)(vote, competes, usable, factor))
 
 
 def beta_vae(
@@ -113,9 +115,10 @@ def beta_vae(
     feature = jnp.nan_to_num(feature) * masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(jnp.float32)
     varying = jnp.int32(len(free_factors(space))) if rescale else None
     judge = jax.vmap(
-        lambda feature, finite: judge_features(feature, factor, finite, len(space.sizes), num_train, varying)
+        lambda feature, finite, factor: judge_features(feature, factor, finite, len(space.sizes), num_train, varying),
+        in_axes=(0, 0, None),
     )
-    return look.as_given(judge(feature, usable))
+    return look.as_given(jax.jit(judge)(feature, usable, factor))
 
 
 def irs(
@@ -152,7 +155,7 @@ def irs(
             columns.append(jnp.zeros(deviation.shape))
             continue
 
-        def given(task, j=j):
+        def given(task, shown, shift, j=j):
             key, value = task
             codes = look.at_many(space.given(key, j, jnp.broadcast_to(value, (num_given,))), noise_key(key))
             rows = jnp.where(shown[:, None], jnp.nan_to_num(codes) - shift, 0.0).swapaxes(1, 2)  # [m, d, s]
@@ -162,11 +165,11 @@ def irs(
 
         values = jnp.arange(size, dtype=jnp.int32) if size else middles(space.values[j], factor_bins)
         keys = jax.random.split(jax.random.fold_in(given_key, j), len(values))
-        moved, sound = look.map(given, (keys, values))
+        moved, sound = look.map(given, (keys, values), shown, shift)
         columns.append(moved.mean(axis=0))
         finite = finite & sound.all(axis=0)
     varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), free_factors(space)))
-    judge = jax.vmap(lambda moved, deviation, finite: judge_robustness(moved, deviation, varies, finite))
+    judge = jax.jit(jax.vmap(lambda moved, deviation, finite: judge_robustness(moved, deviation, varies, finite)))
     return look.as_given(judge(jnp.stack(columns, axis=2), deviation, finite))
 
 
@@ -202,15 +205,18 @@ class Looking:
         keys = jax.random.split(key, len(cells))
         return self.by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
 
-    def map(self, function: Callable, inputs: tuple):
-        """``function`` for every entry: one program, or a call each on the host."""
+    def map(self, function: Callable, inputs: tuple, *shared: Array):
+        """``function(entry, *shared)`` for every entry: one program, or a call each on the host."""
         if not self._on_host:
-            return jax.lax.map(function, inputs)
-        rows = [function(jax.tree.map(lambda leaf, i=i: leaf[i], inputs)) for i in range(inputs[0].shape[0])]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+            # The program goes when the function goes; that of a loop outside jit would stay.
+            return jax.jit(lambda inputs, *shared: jax.lax.map(lambda entry: function(entry, *shared), inputs))(
+                inputs, *shared
+            )
+        entries = (jax.tree.map(lambda leaf, i=i: leaf[i], inputs) for i in range(inputs[0].shape[0]))
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(function(entry, *shared) for entry in entries))
 
-    def by_chunks(self, function: Callable, inputs: tuple, images_each: int) -> tuple:
-        """``function`` for inputs ``[c, …]`` in chunks of images.
+    def by_chunks(self, function: Callable, inputs: tuple, images_each: int, *shared: Array) -> tuple:
+        """``function(chunk, *shared)`` for inputs ``[c, …]`` in chunks of images.
 
         Outputs ``[m, c, …]`` are concatenated; those without ``c`` get one entry per chunk.
         """
@@ -219,7 +225,7 @@ class Looking:
         chunk = max(size for size in range(1, min(most, count) + 1) if count % size == 0)
         cut = tuple(leaf.reshape(count // chunk, chunk, *leaf.shape[1:]) for leaf in inputs)
         joined = []
-        for leaf in self.map(function, cut):
+        for leaf in self.map(function, cut, *shared):
             leaf = jnp.moveaxis(leaf, 0, 1)  # [m, chunks, …]
             joined.append(leaf if leaf.ndim == 2 else leaf.reshape(leaf.shape[0], count, *leaf.shape[3:]))
         return tuple(joined)

@@ -33,7 +33,7 @@ def consistency(
     look = Looking(encode, render, space)
     held, _, variance, finite = _changed(key, look, space, num_pairs, active)
     varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), free_factors(space)))
-    judge = jax.vmap(lambda held, variance, finite: judge_consistency(held, varies, variance, finite))
+    judge = jax.jit(jax.vmap(lambda held, variance, finite: judge_consistency(held, varies, variance, finite)))
     return look.as_given(judge(held, variance, finite))
 
 
@@ -57,7 +57,7 @@ def restrictiveness(
     held, changed, variance, finite = _changed(key, look, space, num_pairs, active)
     varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), free_factors(space)))
     judge = jax.vmap(lambda *shares: judge_restrictiveness(shares[0], varies, shares[1], varies, *shares[2:]))
-    return look.as_given(judge(held, changed, variance, finite))
+    return look.as_given(jax.jit(judge)(held, changed, variance, finite))
 
 
 def _changed(key, look: Looking, space: FactorSpace, num_pairs: int, active):
@@ -71,7 +71,7 @@ def _changed(key, look: Looking, space: FactorSpace, num_pairs: int, active):
     moved = jnp.nan_to_num(base) - shift
     spread = jnp.where(shown & (jnp.ptp(moved, axis=1) > 0), jnp.var(moved, axis=1, ddof=1), 0.0)
 
-    def half_squares(task):
+    def half_squares(task, left, shift, moved):
         key, factor = task
         held_key, new_key, *keys = jax.random.split(key, 4)
         others = jnp.arange(space.num_factors) != factor
@@ -84,7 +84,8 @@ def _changed(key, look: Looking, space: FactorSpace, num_pairs: int, active):
         return jnp.stack(squares), jnp.stack([jnp.isfinite(each).all(axis=(1, 2)) for each in codes])
 
     factors = jnp.arange(space.num_factors, dtype=jnp.int32)
-    squares, finite = look.map(half_squares, (jax.random.split(pair_key, len(factors)), factors))
+    tasks = jax.random.split(pair_key, len(factors)), factors
+    squares, finite = look.map(half_squares, tasks, left, shift, moved)
     shares = safe_divide(squares, jnp.broadcast_to(spread, squares.shape))  # [k, 2, m, d]
     held, changed = jnp.moveaxis(shares, 0, 3)
     largest = jnp.broadcast_to(spread.max(axis=1, keepdims=True), spread.shape)

@@ -1,5 +1,6 @@
 """How far a zoo's members agree, which needs no factors: UDR, linear CKA and SVCCA."""
 
+import functools
 from typing import Literal, NamedTuple
 
 import jax
@@ -52,9 +53,14 @@ def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", pen
     Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
     """
     codes, finite = _readable(codes)
+    return _udr(codes, finite, None if active is None else jnp.asarray(active, bool), kind, penalty)
+
+
+@functools.partial(jax.jit, static_argnames=("kind", "penalty"))
+def _udr(codes, finite, active, kind: str, penalty: float) -> Agreement:
     columns = jax.vmap(standardized)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
     varies = jnp.abs(columns).max(axis=1) > 0
-    shown = varies if active is None else jnp.asarray(active, bool) & varies
+    shown = varies if active is None else active & varies
     columns = jnp.where(shown[:, None, :], columns, 0.0)
 
     def agree(left, right, mask_left, mask_right):
@@ -99,7 +105,11 @@ def linear_cka(codes) -> Agreement:
 
     Reference: Kornblith et al. 2019.
     """
-    codes, finite = _readable(codes)
+    return _linear_cka(*_readable(codes))
+
+
+@jax.jit
+def _linear_cka(codes, finite) -> Agreement:
     rows = _centered(codes)
 
     def size(left, right):
@@ -137,8 +147,11 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
 
     Reference: Raghu et al. 2017.
     """
-    codes, finite = _readable(codes)
+    return _svcca(*_readable(codes), kept)
 
+
+@functools.partial(jax.jit, static_argnames="kept")
+def _svcca(codes, finite, kept: float) -> Agreement:
     def directions(rows):
         """Orthonormal columns ``[n, d]``, 0 for the directions that are left out, and how many remain."""
         variances, vectors = eigh(product_over_samples(rows, rows))

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import ClassVar, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
@@ -54,7 +53,7 @@ class Udr:
         if finite.sum() > 1:
             codes, variances = (jnp.asarray(array[finite], jnp.float32) for array in (codes, variances))
             active = informative(codes, variances, self.least_kl)
-            scores[finite] = _udr(codes, active, kind=self.kind, penalty=self.penalty).score
+            scores[finite] = udr(codes, active, kind=self.kind, penalty=self.penalty).score
         return scores
 
 
@@ -65,5 +64,4 @@ def informative(means: Float[Array, "m n d"], variances: Float[Array, "m n d"], 
     return jnp.where((variances > 0).all(axis=1), divergence.mean(axis=1) > least, True)
 
 
-_udr = jax.jit(udr, static_argnames=("kind", "penalty"))
 SEED_METRICS = {"udr": Udr()}

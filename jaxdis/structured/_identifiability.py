@@ -101,9 +101,14 @@ def block_identifiability(
     share, known = (jnp.concatenate(parts) for parts in zip(*found, strict=True))
     rows = [np.array(tuple(row), np.int32) for row in factor_blocks]
     matrix = jnp.stack([share[:, row].sum(axis=1) / known[:, row].sum(axis=1) for row in rows], axis=1)
-    matrix = jnp.maximum(matrix, 0.0)
+    return _identified(jnp.maximum(matrix, 0.0))
+
+
+@jax.jit
+def _identified(matrix: Float[Array, "b f"]) -> Identified:
+    """The result, from how much variance in each factor block each code block explains."""
     block = assign(matrix, maximize=True).row
-    own = jnp.arange(len(blocks))[:, None] == block[None, :]
+    own = jnp.arange(len(matrix))[:, None] == block[None, :]
     matched = jnp.where(own, matrix, 0.0).sum(axis=0)
     others = jnp.where(own, 0.0, matrix).max(axis=0)
     return Identified((matched - others).mean(), matched.mean(), others.mean(), matrix, block)

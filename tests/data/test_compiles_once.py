@@ -13,19 +13,6 @@ ROWS = 4
 DRAWN = sorted(name for name, about in DATASETS.items() if about.renders)
 
 
-@pytest.fixture
-def compiled():
-    """The programs compiled so far, in a list."""
-    programs = []
-
-    def count(event: str, *_, **__):
-        programs.extend([event] if event == "/jax/core/compile/backend_compile_duration" else [])
-
-    jax.monitoring.register_event_duration_secs_listener(count)
-    yield programs
-    jax.monitoring.unregister_event_duration_listener(count)
-
-
 def last_third(factors):
     """A region."""
     return factors[:, -1] > 2

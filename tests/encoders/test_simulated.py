@@ -1,6 +1,8 @@
 """Interventions through a simulator: against tables of the same population, known truths, and a small zoo."""
 
 import functools
+import gc
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from jaxdis.data import FactorSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.models._evidence import Encoder
 
+MAPS = Path("/proc/self/maps")
 SPACE = FactorSpace.of(a=3, b=6, c=4)
 NUMBERS = {"num_train": 2000, "num_eval": 1000}
 MIXING = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -193,3 +196,25 @@ def test_a_noisy_data_set():
     small = {"num_train": 20, "num_eval": 10, "batch": 4, "num_variance": 64}
     found = simulated.factor_vae(jax.random.key(0), lambda x: x.mean(axis=(1, 2)), space, draw, prune=0.0, **small)
     assert np.isfinite(found.score)
+
+
+FEW = {"num_train": 64, "num_eval": 32, "batch": 2}
+OPTIONS = {"factor_vae": FEW, "beta_vae": FEW, "irs": {"num_samples": 50, "num_given": 4}}
+
+
+@pytest.mark.skipif(not MAPS.exists(), reason="only Linux tells")
+@pytest.mark.parametrize("metric", ["factor_vae", "beta_vae", "irs", "consistency", "restrictiveness"])
+def test_an_encoder_takes_its_programs_with_it(metric):
+    """Training loops score a new encoder in each epoch; programs hold memory maps, of which a process has a limit."""
+
+    def maps_after_a_call():
+        options = OPTIONS.get(metric, {"num_pairs": 8})
+        getattr(jaxdis.encoders, metric)(
+            jax.random.key(0), encode=lambda images: perfect(images), space=SPACE, render=render, **options
+        )
+        gc.collect()
+        return MAPS.read_text().count("\n")
+
+    maps_after_a_call()
+    held = maps_after_a_call()
+    assert [maps_after_a_call() for _ in range(3)][-1] - held < 100

@@ -139,3 +139,11 @@ def test_agreement_of_constant_and_undefined_members(agreement):
 def test_evaluate_says_where_agreement_is():
     with pytest.raises(ValueError, match=r"compares members with each other: call jaxdis\.metrics\.svcca"):
         evaluate(np.zeros((10, 2), np.float32), np.arange(10)[:, None] % 2, "svcca")
+
+
+@pytest.mark.parametrize("agreement", [linear_cka, svcca, udr])
+def test_a_second_call_compiles_nothing(agreement, compiled):
+    agreement(members("rotated"))
+    before = len(compiled)
+    agreement(members("permuted"))
+    assert len(compiled) == before

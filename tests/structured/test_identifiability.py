@@ -102,3 +102,11 @@ def test_swapped_slots_are_matched_and_a_nan_is_seen():
     assert found.score == pytest.approx(1, abs=0.05)
     train[3, 0, 0] = np.nan
     assert np.isnan(run(train).score)
+
+
+def test_a_second_call_compiles_nothing(compiled):
+    train, factors, test = halves(slots_of(VALUES[:, :2], VALUES[:, 2:]))
+    slot_identifiability(train, factors, test=test, objects=OBJECTS, regression="linear")
+    before = len(compiled)
+    slot_identifiability(train + 1, factors, test=test, objects=OBJECTS, regression="linear")
+    assert len(compiled) == before
