@@ -32,7 +32,7 @@ class Reach(NamedTuple):
     radii: tuple[tuple[int, int | float], ...]
     around: frozenset[int]
 
-    def radius(self, column: int, default: float) -> float:
+    def radius(self, column: int, default: int | float) -> int | float:
         return dict(self.radii).get(column, default)
 
 

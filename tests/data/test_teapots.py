@@ -140,8 +140,10 @@ def test_there_are_no_holes(draw, monkeypatch):
     shade = np.asarray(draw(factors))[..., 0]
     monkeypatch.setattr(teapot, "_DENSITY", 2 * teapot._DENSITY)
     teapot.lit_surface.cache_clear()
+    jax.clear_caches()
     dense = np.asarray(jax.jit(lambda rows: jaxdis.data.teapots(side=64)[1](rows))(factors))[..., 0]
     teapot.lit_surface.cache_clear()
+    jax.clear_caches()
     assert (dense != shade).any()
     around = np.stack([np.roll(dense, (i, j), (1, 2)) for i in (-1, 0, 1) for j in (-1, 0, 1)])
     smooth = (around.min(0) > 0) & (around.max(0) - around.min(0) < 0.1)
