@@ -217,10 +217,14 @@ class FactorSpace:
             level, because the space's identity includes it.
 
         Raises:
-          ValueError: for a region that returns something else, or that contains all of 10,000 random samples.
+          ValueError: for a region that cannot be hashed, returns something else, or contains 10,000 of 10,000 samples.
         """
         if not callable(region):
             raise ValueError(f"region: must be a function of factors [n, k], got {shown(region)}")
+        try:
+            hash(region)
+        except TypeError:
+            raise ValueError(f"region: must be hashable, as the space is, got {shown(region)}") from None
         drawn = self.sample(jax.random.key(0), 10_000)
         inside = region(drawn)
         if getattr(inside, "shape", None) != (10_000,) or inside.dtype != bool:

@@ -56,8 +56,8 @@ def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", pen
     return _udr(codes, finite, None if active is None else jnp.asarray(active, bool), kind, penalty)
 
 
-@functools.partial(jax.jit, static_argnames=("kind", "penalty"))
-def _udr(codes, finite, active, kind: str, penalty: float) -> Agreement:
+@functools.partial(jax.jit, static_argnames="kind")
+def _udr(codes, finite, active, kind: str, penalty) -> Agreement:
     columns = jax.vmap(standardized)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
     varies = jnp.abs(columns).max(axis=1) > 0
     shown = varies if active is None else active & varies
@@ -150,8 +150,8 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
     return _svcca(*_readable(codes), kept)
 
 
-@functools.partial(jax.jit, static_argnames="kept")
-def _svcca(codes, finite, kept: float) -> Agreement:
+@jax.jit
+def _svcca(codes, finite, kept) -> Agreement:
     def directions(rows):
         """Orthonormal columns ``[n, d]``, 0 for the directions that are left out, and how many remain."""
         variances, vectors = eigh(product_over_samples(rows, rows))

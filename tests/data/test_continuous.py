@@ -1,5 +1,7 @@
 """Spaces with continuous factors: drawing, holding, narrowing, rendering, and the metrics on top."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,16 @@ KEY = jax.random.key(0)
 
 def near_the_origin(factors):
     return (factors[:, 1] < 1) & (jnp.abs(factors[:, 2]) < 0.5)
+
+
+@dataclasses.dataclass
+class Below:
+    """A region that is not frozen, and so not hashable."""
+
+    value: float
+
+    def __call__(self, factors):
+        return factors[:, 2] < self.value
 
 
 def draw_spot(tables, factors, key):
@@ -138,6 +150,7 @@ def test_interventions_hold_continuous_factors():
         (lambda: SPACE.without({"x": 0}), "combination: must"),
         (lambda: SPACE.only({"x": 3.0}), r"factor 'x' must be in \[-1, 1\], got 3"),
         (lambda: SPACE.outside(3), "region: must be a function"),
+        (lambda: SPACE.inside(Below(0.5)), "region: must be hashable"),
         (lambda: SPACE.outside(lambda factors: factors[:, 0]), r"region: must be truth values of shape \[n\]"),
         (lambda: SPACE.outside(lambda factors: factors[:, 0] >= 0), "region: must leave a part"),
     ],
