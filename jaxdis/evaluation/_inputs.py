@@ -10,6 +10,7 @@ import numpy as np
 from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy, as_one_array
 from jaxdis._core.options import checked_key, shown
+from jaxdis.evaluation._groups import as_groups, check_groups, split_groups
 from jaxdis.evaluation._member import MemberCodes, Shared
 from jaxdis.evaluation._sparse import dense, is_sparse
 from jaxdis.evaluation._table_rows import as_numbered, at_rows
@@ -44,12 +45,14 @@ def bind(
     variances=None,
     active=None,
     numbers=None,
+    groups=None,
     split: bool = False,
 ) -> Inputs:
     """Check what :func:`jaxdis.evaluate` is given and bring them into the forms that are computed with.
 
     Args:
-      split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key.
+      split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key, of
+        groups whole ones.
     """
     codes, test, validation = read_codes(codes, test=test, validation=validation)
     factors, key = Factors.checked(factors), checked_key(key)
@@ -61,8 +64,9 @@ def bind(
     check_same_samples("codes", codes, factors)
     test_codes, test_factors = _check_others("test", test, codes, factors)
     train_rows = test_rows = None
+    groups = as_groups(groups, factors)
     if split and test is None:
-        train_rows, test_rows = random.split_rows(key, SPLIT_SEED, n, max(1, min(n - 1, round(n * TRAIN_SHARE))))
+        train_rows, test_rows = _split(key, groups, n)
     validation_codes, validation_factors = _check_others("validation", validation, codes, factors)
     if variances is not None:
         variances = check_variances(check_codes(variances, "variances"), codes.shape)
@@ -72,7 +76,16 @@ def bind(
     # Programs never see what is known of a table, whether factors are traced or closed over.
     factors = dataclasses.replace(factors, classes=None, rows=None, num_rows=None)
     shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
-    return Inputs(members, shared._replace(validation_factors=validation_factors), single)
+    groups = None if groups is None else jnp.asarray(groups)
+    return Inputs(members, shared._replace(validation_factors=validation_factors, groups=groups), single)
+
+
+def _split(key, groups: np.ndarray | None, n: int):
+    """Which samples train, and which are held out."""
+    if groups is None:
+        return random.split_rows(key, SPLIT_SEED, n, max(1, min(n - 1, round(n * TRAIN_SHARE))))
+    check_groups(groups, "a split")
+    return tuple(map(jnp.asarray, split_groups(key, SPLIT_SEED, groups, TRAIN_SHARE)))
 
 
 def read_codes(codes, **others):

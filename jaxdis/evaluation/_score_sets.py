@@ -90,7 +90,7 @@ def _set(name: str, given) -> ScoreSet:
         heads = dict.fromkeys(head for row in given.members for head in row)
         metadata = {head: [row.get(head) for row in given.members] for head in heads}
         scores = {column: np.atleast_1d(np.asarray(values, float)) for column, values in given.items()}
-        origin = [given.evaluation.get(part) for part in ("samples", "held_out", "key", "bootstrap")]
+        origin = [given.evaluation.get(part) for part in ("samples", "held_out", "key", "bootstrap", "groups")]
         return ScoreSet(name, scores, metadata, (given.replicates, origin) if given.single else ({}, None))
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"{name}: must be Scores, a file, or a mapping of columns, got {shown(given)}")

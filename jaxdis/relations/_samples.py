@@ -27,6 +27,7 @@ class Samples(NamedTuple):
       shown: ``[d]``, the codes that are active and finite.
       finite: ``[d]``, the codes that are finite in all samples.
       usable: ``[k]``, the discrete factors with several classes in the training samples.
+      groups: ``[n]``, which training samples belong together; None if none do.
     """
 
     train: Float[Array, "n d"]
@@ -38,6 +39,7 @@ class Samples(NamedTuple):
     shown: Bool[Array, " d"]
     finite: Bool[Array, " d"]
     usable: Bool[Array, " k"]
+    groups: Int[Array, " n"] | None = None
 
     @property
     def defined(self) -> Bool[Array, " k"]:
@@ -76,6 +78,7 @@ def read(
     test: Sample | None,
     active: Bool[Array, " d"] | None,
     validation: Sample | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> Samples:
     """Clean codes and factors on training, held-out and validation samples."""
     finite = finite_codes(codes)
@@ -95,7 +98,7 @@ def read(
     usable = classes.max(axis=0) > classes.min(axis=0)
     held_out, truth = (None, None) if test is None else (clean(test.codes), classes_of(test.factors))
     validating = None if validation is None else clean(validation.codes)
-    return Samples(clean(codes), held_out, classes, truth, validating, sizes, shown, finite, usable)
+    return Samples(clean(codes), held_out, classes, truth, validating, sizes, shown, finite, usable, groups)
 
 
 def candidates(option: str, values: int | float | tuple, validation: Sample | None) -> tuple[tuple, Sample | None]:
