@@ -24,7 +24,7 @@ from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._left_out import left_out_of
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often
 from jaxdis.evaluation._member_rows import check_names, member_rows
-from jaxdis.evaluation._notes import known, notes_of
+from jaxdis.evaluation._notes import known, notes_of, unjudged
 from jaxdis.evaluation._null import check_null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
@@ -226,7 +226,9 @@ def evaluate(
     relations = kept(merged(parts, 0), merged(parts, 2), strongest, single)
     scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors, relations=relations)
     evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null)
-    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)
+    parts = [shared.factors.take(part) for part in (shared.train_rows, shared.test_rows) if part is not None]
+    apart = unjudged(shared.factors, shared.test_factors, *parts)
+    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples, apart)
     scores = dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
     return with_missing(scores, asked, missing, single)
 
