@@ -233,8 +233,7 @@ def zero_shot(
     def error(inputs, targets):
         goal = standardized(targets, like=values)
         error = jnp.sqrt(weighted_mean((goal - inputs @ weights) ** 2, jnp.ones(len(goal))))
-        deviation = goal.std(axis=0)
-        return jnp.where(defined & (deviation > 0), safe_divide(error, deviation), jnp.nan)
+        return jnp.where(defined & varied(targets), safe_divide(error, goal.std(axis=0)), jnp.nan)
 
     outside = error(standardized(samples.held_out, like=samples.train), unseen)
     return ZeroShot(jnp.nanmean(outside), error(inputs, values), outside)
