@@ -70,8 +70,8 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     """Dependency-aware gap: between a factor's own code and the next, as a share of what could differ (DMIG).
 
     ``(I(z_j; y_j) − max_{i ≠ j} I(z_i; y_j)) / H(y_j | y_l)`` with ``z_j`` the factor's own code, and ``l`` the factor
-    whose own code is the next one; ``H(y_j)`` if that code is no factor's own, or if there is no next one. Where factors depend on each other,
-    another factor's code informs about this one, which MIG counts as the representation's fault.
+    whose own code is the next one; ``H(y_j)`` if that code is no factor's own, or if there is none. Where factors
+    depend on each other, another factor's code informs about this one, which MIG counts as the representation's fault.
 
     Options:
       reg_dim: for each factor, the number of its own code, as models have it that regularize codes by attributes; the
