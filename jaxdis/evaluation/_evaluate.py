@@ -88,8 +88,9 @@ def evaluate(
         given several values, such as ``penalty`` in ``dci_lasso`` and ``depth`` in ``dci_forest``. Required by such
         metrics; others do not read them. :func:`relate` returns what is chosen.
       weights: ``[n]`` ≥ 0, one per sample. Refused if a metric cannot weight samples.
-      variances: posterior variances, shaped like codes. Metrics that sample codes read them; without them these metrics
-        take each code as it is. Other metrics read only the codes.
+      variances: posterior variances, shaped like codes. Metrics that sample codes read them. Without them ``rmig``,
+        ``jemmig`` and sampled representations take each code as it is; ``unibound``, ``sepin`` and its kin assume a
+        deviation of ``noise`` times each code's own, and say so in a note. Other metrics read only the codes.
       active: which codes are scored, ``[d]`` or ``[m, d]``; all when None.
       batch_size: members computed at once per device; chosen by backend and memory when None.
       devices: when None, one per member from ``jax.devices()``. On CPU, given devices are all used, so that zoos large
@@ -142,7 +143,7 @@ def evaluate(
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
     if checked_value("ragged", bool, ragged):
         codes, arrays = _stacked(codes, arrays)
-    given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
+    given = {name: arrays[name] is not None for name in ("weights", "active", "validation", "variances")}
     standard = isinstance(metrics, str) and metrics == "standard"
     if isinstance(factors, Factors) and not standard:
         check_circular({name: metric.source for name, metric in plan}, factors)
@@ -158,7 +159,7 @@ def evaluate(
     check_names(rows, dict(plan))
     left_out = left_out_of(plan, shared.factors.sizes, shared.factors.periods) if standard else {}
     plan = tuple(each for each in plan if each[0] not in left_out)
-    check_reads(plan, **given)
+    check_reads(plan, **{name: given[name] for name in ("weights", "active", "validation")})
     check_samples(plan, shared.factors, bootstrap=bool(bootstrap))
     warn_of_constant(plan, shared.factors)
     held_out = _held_out(member_codes, shared)
@@ -228,7 +229,7 @@ def evaluate(
     evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null)
     parts = [shared.factors.take(part) for part in (shared.train_rows, shared.test_rows) if part is not None]
     apart = unjudged(shared.factors, shared.test_factors, *parts)
-    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples, apart)
+    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples, apart, given["variances"])
     scores = dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
     return with_missing(scores, asked, missing, single)
 
@@ -257,7 +258,10 @@ def _evaluate_gaps(
     shape = (len(rows), *parts.whole.codes.shape[-2:])
     whole = parts.whole.factors
     evaluation = described(asked, shape, whole, key, None, bootstrap)
-    notes = (*notes_of(plan, scores, known(whole), whole.num_samples), *left_out.items())
+    notes = (
+        *notes_of(plan, scores, known(whole), whole.num_samples, (), arrays["variances"] is not None),
+        *left_out.items(),
+    )
     scores = dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
     return with_missing(scores, asked, missing, single)
 

@@ -51,7 +51,12 @@ def unjudged(factors: Factors, *held: Factors | None) -> list[str]:
 
 
 def notes_of(
-    plan: Plan, columns: Mapping, factors: list[Known], samples: int, unjudged: Sequence[str] = ()
+    plan: Plan,
+    columns: Mapping,
+    factors: list[Known],
+    samples: int,
+    unjudged: Sequence[str] = (),
+    variances: bool = True,
 ) -> tuple[tuple[str, str], ...]:
     """Pairs: a metric's name and a note.
 
@@ -59,17 +64,26 @@ def notes_of(
       columns: scores by column name, ``[]`` or ``[m]``.
       samples: how many samples the scores were computed with.
       unjudged: the factors of :func:`unjudged`; ``columns`` then has ``parts``, too.
+      variances: whether posterior variances are given.
     """
     found = []
     for name, metric in plan:
-        if metric.about is not None and not metric.about.reads_factors:
-            continue
-        texts = [*_of_factors(metric, factors), *_of_samples(metric, factors, samples)]
-        if metric.source.reads.test and unjudged:
-            texts += _of_held_out(name, metric, columns.parts, [factor.name for factor in factors], unjudged)
-        texts += _of_scores(name, metric, columns, dict(plan), samples)
+        texts = list(_of_variances(metric)) if metric.source.reads.variances and not variances else []
+        if metric.about is None or metric.about.reads_factors:
+            texts += [*_of_factors(metric, factors), *_of_samples(metric, factors, samples)]
+            if metric.source.reads.test and unjudged:
+                texts += _of_held_out(name, metric, columns.parts, [factor.name for factor in factors], unjudged)
+            texts += _of_scores(name, metric, columns, dict(plan), samples)
         found += [(name, text) for text in texts]
     return tuple(found)
+
+
+def _of_variances(metric: Metric) -> Iterator[str]:
+    if (noise := metric.all_options.get("noise")) is not None:
+        yield (
+            f"without variances, posteriors deviate by {noise:g} of each code's own deviation, which decides which "
+            "representation leads; give variances, or choose noise"
+        )
 
 
 def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
