@@ -10,9 +10,10 @@ def finite(values) -> np.ndarray:
 
 
 def mean(values) -> float:
-    """Return the mean of the finite values; NaN if there are none."""
+    """Return the mean of the finite values, of equal ones exactly; NaN if there are none."""
     values = finite(values)
-    return float(values.mean()) if len(values) else float("nan")
+    # Six times 0.3 add up to less than 1.8: a plain mean ranks equal scores by how many there are.
+    return float(values.flat[0] + (values - values.flat[0]).mean()) if len(values) else float("nan")
 
 
 def median(values) -> float:

@@ -1,7 +1,7 @@
 """Ridge regression of standardized targets on standardized inputs: linear, and with a Gaussian kernel."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import moments, product_over_samples, safe_divide
 from jaxdis._core.factorizations import solve_positive
@@ -36,22 +36,23 @@ def kernel_ridge(
     others: Float[Array, "m d"],
     penalty: float,
     inverse_width: float | None,
+    rows: Int[Array, " r"],
 ) -> Float[Array, "m k"]:
     """Predict standardized targets of other samples by ``K(others, inputs) (K + penalty)⁻¹ Y``.
 
     ``K(x, y) = exp(−inverse_width ‖x − y‖²)`` on standardized inputs; by default ``inverse_width`` is one over the
-    number of inputs that vary.
+    number of inputs that vary. The regression is fitted to some rows; all of them standardize.
     """
     varies = (moments(inputs)[1] > 0).sum().astype(jnp.float32)
     width = 1 / jnp.maximum(varies, 1.0) if inverse_width is None else inverse_width
-    columns, others = standardized(inputs), standardized(others, like=inputs)
+    columns, others = standardized(inputs)[rows], standardized(others, like=inputs)
 
     def kernel(left, right):
         apart = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)[None, :] - 2 * left @ right.T
         return jnp.exp(-width * jnp.maximum(apart, 0.0))
 
     within = kernel(columns, columns) + penalty * jnp.eye(len(columns))
-    weights = solve_positive(within, standardized(targets))
+    weights = solve_positive(within, standardized(targets)[rows])
     return kernel(others, columns) @ weights
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxdis._core.files import csv_text, write_text
+from jaxdis._core.finite import finite, mean
 from jaxdis._core.html_table import html_table
 from jaxdis._core.options import Level, checked, shown
 from jaxdis.evaluation._mean_ranks import MeanRanks, mean_ranks
@@ -25,6 +26,8 @@ MOST_MEMBERS = 1000
 SHUFFLES = 2000
 # Numbers that are shuffled at once, for thousands of members.
 AT_ONCE = 2_000_000
+# Scores are float32: what differs by less than this share of the largest is equal, and its variance is rounding.
+ROUNDING = 2.0**-22
 
 
 class Row(NamedTuple):
@@ -198,7 +201,7 @@ def _by_replicates(sets: Sequence[ScoreSet], columns: Sequence[str], level: floa
             means = [float(sets[place].scores[column][0]) for place in (first, second)]
             error = float((drawn[second][column] - drawn[first][column]).std(ddof=1))
             names = sets[first].name, sets[second].name
-            rows.append(_row(column, names, means, error, math.inf, math.nan, math.nan, level))
+            rows.append(_row(column, names, means, error, math.inf, math.nan, math.nan, level, max(map(abs, means))))
     return rows, f"{origins[0][0]:,} samples, bootstrap of both at once"
 
 
@@ -242,8 +245,8 @@ def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, leve
     if paired:
         both = np.isfinite(x) & np.isfinite(y)
         x, y = x[both], y[both]
-    x, y = x[np.isfinite(x)], y[np.isfinite(y)]
-    means = [float(each.mean()) if len(each) else math.nan for each in (x, y)]
+    x, y = finite(x), finite(y)
+    means = [mean(x), mean(y)]
     if min(len(x), len(y)) < FEWEST:
         return Row(column, (first.name, second.name), *means, means[1] - means[0], *[math.nan] * 7)
     if paired:
@@ -260,15 +263,19 @@ def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, leve
         batch=max(1, AT_ONCE // (len(x) + len(y))),
     ).pvalue  # fmt: skip
     effect = (means[1] - means[0]) / float(spread) if error > 0 else 0.0
-    row = _row(column, (first.name, second.name), means, float(error), float(freedom), effect, float(shuffled), level)
+    largest = np.abs(np.concatenate([x, y])).max()
+    row = _row(
+        column, (first.name, second.name), means, float(error), float(freedom), effect, float(shuffled), level, largest
+    )
     return row._replace(members=_members_needed(abs(row.effect), paired))
 
 
-def _row(column, names, means, error: float, freedom: float, effect: float, shuffled: float, level: float) -> Row:
-    """A row from a difference, its standard error and its degrees of freedom."""
+def _row(column, names, means, error: float, freedom: float, effect: float, shuffled: float, level, largest) -> Row:
+    """A row from a difference, its standard error and its degrees of freedom; ``largest`` is that of the scores."""
     from scipy import stats
 
-    difference = means[1] - means[0]
+    rounding = ROUNDING * largest
+    difference, error = (0.0 if abs(number) <= rounding else number for number in (means[1] - means[0], error))
     reach = float(stats.t.isf((1 - level) / 2, freedom) * error)
     if error > 0:
         p = float(2 * stats.t.sf(abs(difference) / error, freedom))
@@ -293,6 +300,8 @@ def _members_needed(effect: float, paired: bool) -> float:
 def _sentence(row: Row, several: bool) -> str:
     if unknown := [name for name, mean in zip(row.sets, (row.first, row.second), strict=True) if math.isnan(mean)]:
         return f"{row.metric}: no score in {' and '.join(unknown)} is a number"
+    if row.difference == row.low == row.high == 0:
+        return f"{row.metric}: {' and '.join(row.sets) + ' are ' if several else ''}equal, p = 1"
     size = f"{'higher' if row.difference > 0 else 'lower'} by {abs(row.difference):.3g}"
     size = f"{row.metric}: {row.sets[1]} {size} than {row.sets[0]}" if several else f"{row.metric}: {size}"
     if math.isnan(row.p):

@@ -25,7 +25,7 @@ from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._left_out import left_out_of
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often
 from jaxdis.evaluation._member_rows import check_names, member_rows
-from jaxdis.evaluation._notes import known, notes_of
+from jaxdis.evaluation._notes import known, notes_of, unjudged
 from jaxdis.evaluation._null import Null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
@@ -90,8 +90,9 @@ def evaluate(
         given several values, such as ``penalty`` in ``dci_lasso`` and ``depth`` in ``dci_forest``. Required by such
         metrics; others do not read them. :func:`relate` returns what is chosen.
       weights: ``[n]`` ≥ 0, one per sample. Refused if a metric cannot weight samples.
-      variances: posterior variances, shaped like codes. Metrics that sample codes read them; without them these metrics
-        take each code as it is. Other metrics read only the codes.
+      variances: posterior variances, shaped like codes. Metrics that sample codes read them. Without them ``rmig``,
+        ``jemmig`` and sampled representations take each code as it is; ``unibound``, ``sepin`` and its kin assume a
+        deviation of ``noise`` times each code's own, and say so in a note. Other metrics read only the codes.
       active: which codes are scored, ``[d]`` or ``[m, d]``; all when None.
       groups: which samples belong together, ``[n]`` whole numbers or text, such as each frame's episode, each trial's
         session, or each copy's original. Splits, folds inside metrics, bootstrap replicates and
@@ -107,7 +108,7 @@ def evaluate(
       null: how many permutations to draw for :meth:`Scores.null`, :meth:`Scores.above_null` and :meth:`Scores.p_value`,
         each of which costs an evaluation: what the same codes score if samples get other samples' factors, the same
         permutation for all factors and members. The best among 65,536 codes that are noise is far from 0; this says how
-        far. With ``groups``, whole groups exchange their factors. ``("shift", 100)`` instead turns the factors around in
+        far. With ``groups``, whole groups exchange their factors. ``("shift", 100)`` turns the factors around in
         time, within each group if there are any, 100 times: for stationary series whose samples are in order. Where
         signals drift without end, shifts find relations that are none; permute whole sessions there (Harris 2020).
         Nulls are scored in the same batches and blocks as the scores, without replicates: ``bootstrap`` says how sure a
@@ -152,7 +153,7 @@ def evaluate(
     arrays["groups"] = groups
     if checked_value("ragged", bool, ragged):
         codes, arrays = _stacked(codes, arrays)
-    given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
+    given = {name: arrays[name] is not None for name in ("weights", "active", "validation", "variances")}
     standard = isinstance(metrics, str) and metrics == "standard"
     if isinstance(factors, Factors) and not standard:
         check_circular({name: metric.source for name, metric in plan}, factors)
@@ -168,7 +169,7 @@ def evaluate(
     check_names(rows, dict(plan))
     left_out = left_out_of(plan, shared.factors.sizes, shared.factors.periods) if standard else {}
     plan = tuple(each for each in plan if each[0] not in left_out)
-    check_reads(plan, **given)
+    check_reads(plan, **{name: given[name] for name in ("weights", "active", "validation")})
     check_samples(plan, shared.factors, bootstrap=bool(bootstrap))
     warn_of_constant(plan, shared.factors)
     held_out = _held_out(member_codes, shared)
@@ -240,12 +241,14 @@ def evaluate(
     errors = tuple(name for name in nulls if is_error(name, names))
     relations = kept(merged(parts, 0), merged(parts, 2), strongest, single)
     scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors, relations=relations)
-    given = member_codes.codes.shape, shared.factors, shared.key
-    evaluation = described(asked, *given, held_out, bootstrap, null, shared.groups)
-    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)
+    described_as = member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null, shared.groups
+    parts = [shared.factors.take(part) for part in (shared.train_rows, shared.test_rows) if part is not None]
+    apart = unjudged(shared.factors, shared.test_factors, *parts)
+    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples, apart, given["variances"])
     signs = Signs() if shared.groups is not None else signs_of(member_codes.codes[0], shared.factors)
     dependence = notes_on(plan, signs, splits=test is None, redraws=bool(bootstrap or null.count))
-    scores = dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *dependence, *left_out.items()))
+    notes = (*notes, *dependence, *left_out.items())
+    scores = dataclasses.replace(scores, evaluation=described(asked, *described_as), notes=notes)
     return with_missing(scores, asked, missing, single)
 
 
@@ -273,7 +276,8 @@ def _evaluate_gaps(
     shape = (len(rows), *parts.whole.codes.shape[-2:])
     whole = parts.whole.factors
     evaluation = described(asked, shape, whole, key, None, bootstrap, groups=parts.whole.arguments["groups"])
-    notes = (*notes_of(plan, scores, known(whole), whole.num_samples), *left_out.items())
+    notes = notes_of(plan, scores, known(whole), whole.num_samples, (), arrays["variances"] is not None)
+    notes = (*notes, *left_out.items())
     scores = dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
     return with_missing(scores, asked, missing, single)
 

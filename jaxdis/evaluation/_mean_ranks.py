@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.finite import mean
 from jaxdis.evaluation._score_sets import ScoreSet, column_of, lower_is_better
 
 LEVEL = 0.05
@@ -57,7 +58,7 @@ def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) ->
     found = []
     for column in columns:
         means = np.array(
-            [[_mean(one.scores[column][places]) for places in own] for one, own in zip(sets, rows, strict=True)]
+            [[mean(one.scores[column][places]) for places in own] for one, own in zip(sets, rows, strict=True)]
         )
         means = means[:, np.isfinite(means).all(axis=0)]
         count, p, critical, ranks = means.shape[1], math.nan, math.nan, np.full(len(sets), math.nan)
@@ -71,9 +72,3 @@ def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) ->
         names = [one.name for one in sets]
         found.append(MeanRanks(column, dict(zip(names, ranks.tolist(), strict=True)), p, critical, count))
     return tuple(found)
-
-
-def _mean(scores: np.ndarray) -> float:
-    """The mean over members that have a number."""
-    scores = scores[np.isfinite(scores)]
-    return scores.mean() if len(scores) else math.nan

@@ -1,7 +1,7 @@
 """Notes on scores that do not mean what they seem to: constant factors, chance, few samples and bins, ceilings."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from jaxdis.evaluation._score_table import mean
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
-from jaxdis.metrics._metric import is_error
+from jaxdis.metrics._metric import axes_of, is_error
 from jaxdis.metrics._plan import Plan
 
 # The chance of a metric says something of a score only if codes without information score about the same everywhere.
@@ -43,21 +43,47 @@ def known(factors: Factors) -> list[Known]:
     return found
 
 
-def notes_of(plan: Plan, columns: Mapping, factors: list[Known], samples: int) -> tuple[tuple[str, str], ...]:
+def unjudged(factors: Factors, *held: Factors | None) -> list[str]:
+    """The factors that vary, but not in one of the sample sets that metrics learn from and judge by."""
+    varies, *among = (np.ptp(np.asarray(each.values), axis=0) > 0 for each in (factors, *held) if each is not None)
+    missed = varies & ~np.all([varies, *among], axis=0)
+    return [name for name, each in zip(factors.names, missed, strict=True) if each]
+
+
+def notes_of(
+    plan: Plan,
+    columns: Mapping,
+    factors: list[Known],
+    samples: int,
+    unjudged: Sequence[str] = (),
+    variances: bool = True,
+) -> tuple[tuple[str, str], ...]:
     """Pairs: a metric's name and a note.
 
     Args:
       columns: scores by column name, ``[]`` or ``[m]``.
       samples: how many samples the scores were computed with.
+      unjudged: the factors of :func:`unjudged`; ``columns`` then has ``parts``, too.
+      variances: whether posterior variances are given.
     """
     found = []
     for name, metric in plan:
-        if metric.about is not None and not metric.about.reads_factors:
-            continue
-        texts = [*_of_factors(metric, factors), *_of_samples(metric, factors, samples)]
-        texts += _of_scores(name, metric, columns, dict(plan), samples)
+        texts = list(_of_variances(metric)) if metric.source.reads.variances and not variances else []
+        if metric.about is None or metric.about.reads_factors:
+            texts += [*_of_factors(metric, factors), *_of_samples(metric, factors, samples)]
+            if metric.source.reads.test and unjudged:
+                texts += _of_held_out(name, metric, columns.parts, [factor.name for factor in factors], unjudged)
+            texts += _of_scores(name, metric, columns, dict(plan), samples)
         found += [(name, text) for text in texts]
     return tuple(found)
+
+
+def _of_variances(metric: Metric) -> Iterator[str]:
+    if (noise := metric.all_options.get("noise")) is not None:
+        yield (
+            f"without variances, posteriors deviate by {noise:g} of each code's own deviation, which decides which "
+            "representation leads; give variances, or choose noise"
+        )
 
 
 def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
@@ -75,6 +101,18 @@ def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
                 f"{factor.name} has {factor.values} classes in {bins} bins: mutual information reaches at most "
                 f"{share:.2f} of its entropy; choose bins={factor.values}"
             )
+
+
+def _of_held_out(name: str, metric: Metric, parts: Mapping, names: list[str], unjudged) -> Iterator[str]:
+    """Whether a metric left out factors that do not vary in held-out samples, as a part says by NaN."""
+    fields = [f"{name}.{field}" for field, letters in axes_of(metric).items() if letters[-1] == "k"]
+    found = [parts[field] for field in fields if field in parts]
+    left = [factor for factor in unjudged if any(np.isnan(part[..., names.index(factor)]).all() for part in found)]
+    if left:
+        yield (
+            f"{_listed(left)} has one value alone in the samples that are learned from or held out; what is judged "
+            "there leaves it out"
+        )
 
 
 def _of_samples(metric: Metric, factors: list[Known], samples: int) -> Iterator[str]:

@@ -200,7 +200,8 @@ class Scores(dict[str, Column]):
     def p_value(self, name: str) -> Column:
         """Return how often permuted factors score at least as well as the given ones, ``[]`` or ``[m]``.
 
-        With N permutations that is ``(1 + number at least as good) / (1 + N)``, 1 / 21 or more with ``null=20``.
+        With N permutations that is ``(1 + number at least as good) / (1 + N)``, 1 / 21 or more with ``null=20``. A tie
+        counts as at least as good: where a metric gives noise its lowest score, as ``unibound`` does, p is 1.
 
         Reference: Phipson & Smyth 2010.
         """

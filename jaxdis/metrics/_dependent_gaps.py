@@ -70,12 +70,13 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     """Dependency-aware gap: between a factor's own code and the next, as a share of what could differ (DMIG).
 
     ``(I(z_j; y_j) − max_{i ≠ j} I(z_i; y_j)) / H(y_j | y_l)`` with ``z_j`` the factor's own code, and ``l`` the factor
-    whose own code is the next one; ``H(y_j)`` if that code is no factor's own. Where factors depend on each other,
-    another factor's code informs about this one, which MIG counts as the representation's fault.
+    whose own code is the next one; ``H(y_j)`` if that code is no factor's own, or if there is none. Where factors
+    depend on each other, another factor's code informs about this one, which MIG counts as the representation's fault.
 
     Options:
       reg_dim: for each factor, the number of its own code, as models have it that regularize codes by attributes; the
-        one-to-one assignment with the most information when None.
+        one-to-one assignment when None that makes the sum of ``I(z_j; y_j) / H(y_j)`` largest: shares, not nats, which
+        would favor factors with many values.
 
     Contract:
 
@@ -90,7 +91,8 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     numbers = jnp.arange(reading.strength.shape[0], dtype=jnp.int32)
     others = jnp.where(numbers[:, None] == own[None, :], -jnp.inf, reading.strength)
     next_code = _first_of_largest(others, reading.ceiling[None, :], axis=0)
-    owned = own[None, :] == next_code[:, None]  # [k, l]: the next code of k is that of l
+    # [k, l]: the next code of k is that of l, not its own for want of another
+    owned = (own[None, :] == next_code[:, None]) & jnp.isfinite(others.max(axis=0))[:, None]
     left = jnp.where(owned, jnp.where(reading.valid[None, :], information.given, jnp.inf), jnp.inf).min(axis=1)
     possible = jnp.where(jnp.isfinite(left), left, reading.ceiling)
     return _score(_gap(reading, own, others), possible, own, reading)

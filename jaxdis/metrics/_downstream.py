@@ -61,7 +61,8 @@ def explicitness(
     - 0.5 is chance, 1 perfect (unless rescaled). A constant code changes nothing. Deterministic.
     - Averages run over the classes that occur in the evaluated samples. A class that is missing in training counts 0.5:
       the classifier cannot rank its samples.
-    - One-valued and continuous factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Continuous factors, and those with one value in training or in the held-out samples, are left out and NaN in their
+      part. Any non-finite code gives NaN.
 
     Reference: Ridgeway & Mozer 2018, §3 (one against rest); Locatello et al. 2020, §4.2.4 (multinomial, not rescaled:
     the default). The released code stops the solver after 100 iterations, which moves areas by up to 2e-4. It fails for
@@ -190,7 +191,8 @@ def downstream_logistic(
       place.
     - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
       samples.
-    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Continuous factors, and those with one value in training or in the held-out samples, are left out and NaN in their
+      part. Any non-finite code gives NaN.
     - If few samples are nearly separable, rounding (from another batch size or code order) may select another of the
       weakest penalties, which changes 1–2 % of the predictions. It is therefore not in ``METRICS``; pass
       ``Direct(Spec(downstream_logistic))``.
@@ -247,7 +249,8 @@ def downstream_trees(
       options, it costs nothing more.
     - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
       samples.
-    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Continuous factors, and those with one value in training or in the held-out samples, are left out and NaN in their
+      part. Any non-finite code gives NaN.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (scikit-learn's ``GradientBoostingClassifier`` with its defaults).
     """

@@ -17,7 +17,7 @@ from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._separation import noise_of_codes
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import read
+from jaxdis.relations._samples import read, varied
 from jaxdis.relations._tree_importances import random_forest
 from jaxdis.scores._entropies import entropy
 
@@ -75,7 +75,8 @@ def dci_es(
     - A discrete factor's loss is the squared error for its classes as 0 and 1. Stochastic; ``explicitness`` does not
       depend on the codes' signs, nor on their order unless their fourth moments are equal, as balanced bits' are (four
       bits in another order, 256 samples: .76 and .88). Otherwise as ``dci_forest``, whose forests it shares.
-    - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - One-valued factors are left out; those with one value in the held-out samples are left out of ``informativeness``
+      and ``explicitness``, and NaN in these parts. Any non-finite code gives NaN.
 
     Reference: Eastwood et al. 2023 (there the baseline is the smallest probe's loss or the mean's).
     """
@@ -103,10 +104,10 @@ def dci_es(
     variance = ((truth - mean[None, :]) ** 2).mean(axis=0) @ member
     losses = jnp.stack([safe_divide(loss(capacity), variance) for capacity in capacities])
     varies = base.ceiling > 0
-    usable = varies & samples.finite.all()
-    losses = jnp.where(usable[None, :], losses, jnp.nan)
+    judged = varies & varied(test.factors.values)
+    losses = jnp.where((judged & samples.finite.all())[None, :], losses, jnp.nan)
     per_factor = explicitness_of(losses, capacities)
-    explicit = jnp.where(varies, per_factor, 0.0).sum() / varies.sum().astype(jnp.float32)
+    explicit = jnp.where(judged, per_factor, 0.0).sum() / judged.sum().astype(jnp.float32)
     size = varies.sum().astype(jnp.float32) / jnp.maximum(base.active.sum().astype(jnp.float32), 1.0)
     size = jnp.where(samples.finite.all(), size, jnp.nan)
     return ExtendedDci(dci.disentanglement, dci.completeness, dci.informativeness, explicit, size, per_factor, losses)

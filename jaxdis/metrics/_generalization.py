@@ -13,7 +13,7 @@ from jaxdis._learners.linear import lasso, standardized
 from jaxdis._learners.probes import WIDTH, Preset
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._probe_accuracy import classified_correctly, recipe_of
-from jaxdis.relations._samples import above_chance, joint_accuracy, read
+from jaxdis.relations._samples import above_chance, joint_accuracy, read, varied
 
 # Of the samples, the share that probes learn from; the rest is the control.
 TRAIN_SHARE = 2 / 3
@@ -142,7 +142,7 @@ def novel_combination(
         _read_out(key, codes[kept], factors.take(kept), evaluated, preset, units, epochs) for units in (width, None)
     )
     values = test.factors.values
-    left_out = (values.max(axis=0) == values.min(axis=0)) & (factors.values.max(axis=0) > factors.values.min(axis=0))
+    left_out = ~varied(values) & varied(factors.values)
     pair = jnp.triu(left_out[:, None] & left_out[None, :], 1)
     one_pair = pair.sum() == 1
 
@@ -164,6 +164,8 @@ def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], prese
     values = jnp.concatenate([sample.factors.values for sample in evaluated])
     joined = jnp.concatenate([sample.codes for sample in evaluated])
     samples = read(codes, factors, Sample(joined, dataclasses.replace(evaluated[0].factors, values=values)), None)
+    # The pair left out has one value each in the new samples: what is asked is whether it is recognized.
+    samples = samples._replace(judged=samples.usable)
     mask = jnp.ones((codes.shape[1], len(samples.sizes)), bool)
     correct = classified_correctly(key, samples, mask[None], recipe_of(preset, epochs, units), units)[0]
     chance = samples.chance()
@@ -226,13 +228,12 @@ def zero_shot(
     samples = read(codes, factors, test, active)
     inputs = standardized(samples.train)
     weights = lasso(inputs, standardized(values), penalty)
-    varied = (values.max(axis=0) > values.min(axis=0)) & samples.finite.all()
+    defined = varied(values) & samples.finite.all()
 
     def error(inputs, targets):
         goal = standardized(targets, like=values)
         error = jnp.sqrt(weighted_mean((goal - inputs @ weights) ** 2, jnp.ones(len(goal))))
-        deviation = goal.std(axis=0)
-        return jnp.where(varied & (deviation > 0), safe_divide(error, deviation), jnp.nan)
+        return jnp.where(defined & varied(targets), safe_divide(error, goal.std(axis=0)), jnp.nan)
 
     outside = error(standardized(samples.held_out, like=samples.train), unseen)
     return ZeroShot(jnp.nanmean(outside), error(inputs, values), outside)

@@ -4,6 +4,7 @@ held-out ones."""
 from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.kernels.assignment import assign
@@ -12,7 +13,7 @@ from jaxdis._learners.linear import standardized
 from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._correlation import correlation
-from jaxdis.relations._samples import read
+from jaxdis.relations._samples import read, varied
 from jaxdis.scores._gaps import FactorScore
 from jaxdis.scores._reading import mean_over_factors, only_valid
 from jaxdis.scores._reading import read as read_relation
@@ -20,7 +21,7 @@ from jaxdis.scores._reading import read as read_relation
 
 class Predicted(NamedTuple):
     """Standardized held-out factors ``truth [m, k]``, their predictions ``predicted [m, k]``, and ``defined [k]``: the
-    factors that vary in training, none if a code is not finite; ``finite []``."""
+    factors that vary in training and in the held-out samples, none if a code is not finite; ``finite []``."""
 
     predicted: Float[Array, "m k"]
     truth: Float[Array, "m k"]
@@ -61,7 +62,8 @@ def linear_prediction(
       below 0 for worse. ``mcc_linear`` is their absolute correlation with the factors, in [0, 1]; it forgives a wrong
       offset and scale, and noise scores about ``√(d / n)``.
     - Invariant under invertible linear maps, up to the penalty. A constant code changes nothing.
-    - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Deterministic. Factors with one value in training or in the held-out samples are left out and NaN in their part.
+      Any non-finite code gives NaN.
     - A code that mixes all factors linearly is as good as one code per factor: neither metric measures
       disentanglement. Dependent factors raise both, since each then predicts the others.
 
@@ -91,29 +93,48 @@ def kernel_prediction(
     Options:
       penalty: ``alpha`` in scikit-learn's ``KernelRidge``.
       inverse_width: its ``gamma``; one over the number of codes that vary when None.
-      samples: the regression is fitted to at most so many training samples, evenly spaced; time grows with their cube,
-        memory with their square.
+      samples: the regression is fitted to at most so many training samples, one from each of as many equal stretches,
+        and where a factor that varies would have one value among them, one with another; time grows with their cube,
+        memory with their square. All training samples standardize.
 
     Contract:
 
     - The share of variance that predictions explain: at most 1, 0 for the training samples' mean, below 0 for worse.
       Reaches 1 for factors under any smooth invertible map, however entangled, with samples enough.
     - Noise codes that grow in number hide the factors from the kernel. A constant code changes nothing.
-    - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Deterministic. Factors with one value in training or in the held-out samples are left out and NaN in their part.
+      Any non-finite code gives NaN.
 
     Reference: von Kügelgen et al. 2021 (kernel ridge regression from codes to factors, R²).
     """
-    rows = jnp.linspace(0, codes.shape[0] - 1, min(samples, codes.shape[0])).round().astype(jnp.int32)
-    few, factors = codes[rows], factors.take(rows)
-    return _predicted(few, factors, test, active, lambda *given: kernel_ridge(*given, penalty, inverse_width))
+    rows = _spread_rows(factors.values, min(samples, codes.shape[0]))
+    return _predicted(codes, factors, test, active, lambda *given: kernel_ridge(*given, penalty, inverse_width, rows))
 
 
 def _predicted(codes, factors, test, active, predict) -> Predicted:
     samples = read(codes, factors, test, active)
     values, truth = (given.values.astype(jnp.float32) for given in (factors, test.factors))
-    defined = values.max(axis=0) > values.min(axis=0)
     predicted = predict(samples.train, values, samples.held_out)
+    defined = varied(values) & varied(truth)
     return Predicted(predicted, standardized(truth, like=values), defined, samples.finite.all())
+
+
+def _spread_rows(values: Float[Array, "n k"] | Int[Array, "n k"], count: int) -> Int[Array, " r"]:
+    """``count`` rows, one at random from each of as many equal stretches, among which every factor varies that can.
+
+    Rows at even distances would see one value of a factor whose period they share, as in a grid.
+    """
+    n, k = values.shape
+    if count >= n:
+        return jnp.arange(n)
+    rng, ends = np.random.default_rng(0), np.arange(count + 1) * n // count
+    rows = rng.permutation(ends[:-1] + np.floor(rng.random(count) * np.diff(ends)).astype(int)).astype(np.int32)
+    # The last of them, in a random order, give way, one for each factor that does not vary among the others.
+    kept, spare = np.split(rows, [max(1, count - k)])
+    others = values != values[kept[0]][None, :]
+    missed = (others.any(axis=0) & ~others[kept].any(axis=0))[: len(spare)]
+    spare = jnp.where(missed, jnp.argmax(others, axis=0)[: len(spare)].astype(jnp.int32), spare)
+    return jnp.concatenate([jnp.asarray(kept), spare])
 
 
 def explained_variance(predictions: Predicted) -> FactorScore:
@@ -154,14 +175,15 @@ def mcc_test(
     Contract:
 
     - In [0, 1]; about ``0.8 / √m`` for noise, however many codes there are. A constant code changes nothing.
-    - A factor without a code (fewer codes than factors) counts 0, as does one that does not vary in the test samples.
+    - A factor without a code (fewer codes than factors) counts 0.
     - Invariant under affine maps, code by code, with ``"spearman"`` under monotone ones. Deterministic.
-    - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Factors with one value in training or in the test samples are left out and NaN in their part, also of ``train``;
+      the former are not matched. Any non-finite code gives NaN.
 
     Reference: Hyvärinen & Morioka 2016; Khemakhem et al. 2020.
     """
     train = read_relation(correlation(codes, factors, kind=kind, active=active))
-    held_out = correlation(test.codes, test.factors, kind=kind, active=active).strength
+    held_out = correlation(test.codes, test.factors, kind=kind, active=active)
     allowed = train.active[:, None] & train.valid[None, :]
     code = assign(jnp.where(allowed, train.strength, jnp.nan), maximize=True).row
     finite = ~jnp.isnan(train.strength).any() & jnp.isfinite(test.codes).all()
@@ -170,6 +192,8 @@ def mcc_test(
         matched = jnp.take_along_axis(jnp.nan_to_num(strength), jnp.maximum(code, 0)[None, :], axis=0)[0]
         return jnp.where(finite, jnp.where(code >= 0, matched, 0.0), jnp.nan)
 
-    fitted, per_factor = of_matched(train.strength), of_matched(held_out)
+    fitted, per_factor = of_matched(train.strength), of_matched(held_out.strength)
+    judged = train.valid & (held_out.ceiling > 0)
+    train = train._replace(valid=judged, num_factors=judged.sum().astype(jnp.float32))
     means = (mean_over_factors(values, train) for values in (per_factor, fitted))
     return HeldOutMatching(*means, only_valid(per_factor, train), code)

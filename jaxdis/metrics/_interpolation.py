@@ -14,6 +14,9 @@ from jaxdis.factors import Codes, Factors
 from jaxdis.metrics._dependent_gaps import Dimensions
 from jaxdis.scores._gaps import FactorScore
 
+# Of the path's length: codes no farther from a place are at it. Places in a code with few values hit these, but for
+# rounding, which otherwise decides on which side they lie.
+EQUAL = 2.0**-16
 Points = Annotated[int, Range(3, 1000)]
 
 
@@ -59,9 +62,9 @@ def factor_paths(
     width = n / points
     end = min(round(width / 2), (n - 1) // 2)
 
-    def ranks(ordered, places):
-        sides = (jnp.searchsorted(ordered, places, side=side) for side in ("left", "right"))
-        return tuple(rank.astype(jnp.float32) for rank in sides)
+    def ranks(ordered, places, equal=0.0):
+        sides = ((places - equal, "left"), (places + equal, "right"))
+        return tuple(jnp.searchsorted(ordered, place, side=side).astype(jnp.float32) for place, side in sides)
 
     def below(totals, rank):
         """Values summed below a rank, which may be a fraction."""
@@ -78,7 +81,8 @@ def factor_paths(
         totals = jnp.pad(running_sums(alike), ((1, 0), (0, 0)))
         low, high = ordered[end], ordered[n - 1 - end]
         share = jnp.linspace(0, 1, points)
-        left, right = ranks(ordered, low * (1 - share) + high * share)  # the last is high itself, not nearly
+        places = low * (1 - share) + high * share  # the last is high itself, not nearly
+        left, right = ranks(ordered, places, EQUAL * (high - low))
         middle = jnp.clip((left + right) / 2, width / 2, n - width / 2)
         mean = (below(totals, middle + width / 2) - below(totals, middle - width / 2)) / width
         return mean.T, (high - low) / (points - 1)

@@ -77,7 +77,8 @@ def nk(
     - With all codes, accuracies are as by ``mlp_probe``; evaluated together with it at the same options, they cost
       nothing more.
     - Stochastic, with a standard error around ``sqrt(a (1 − a) / m)`` per factor.
-    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Continuous factors, and those with one value in training or in the held-out samples, are left out and NaN in their
+      part. Any non-finite code gives NaN.
     - Classes that do not occur in training are never predicted.
 
     Reference: Mahon et al. 2024, §4.3 and §5. Their tables print the raw difference, not adjusted for chance.

@@ -86,7 +86,8 @@ def snc(
       equals a factor scores 1. With ``mode="code"``, two classes may then share a bin, and a code that equals a factor
       with 3 sampled classes scores 0.5 or 1.
     - Only values that occur in the training samples count as classes, however many are declared.
-    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Continuous factors, and those with one value in training or in the held-out samples, are left out and NaN in their
+      part. Any non-finite code gives NaN.
     - A factor left without a code (fewer codes than factors, ``mode="paper"``) counts 0.
     - Deterministic. If several ways to match bins with classes agree with equally many training samples, the released
       code may choose another one: its training accuracy is identical, its held-out accuracy was 0.074 and 0.103 where

@@ -18,7 +18,7 @@ from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
 from jaxdis.relations._logistic_relations import one_minus_nrmse
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import candidates, read
+from jaxdis.relations._samples import candidates, read, varied
 
 
 @by_code
@@ -51,6 +51,7 @@ def svm_accuracy(
     - A constant code's row is not 0: always predicting the class whose machine has the largest intercept is right about
       as often as one class occurs.
     - Classes that do not occur in training are never predicted.
+    - A factor with one value in training or in the held-out samples has ceiling 0: scores leave it out.
 
     Reference: Kumar et al. 2018, §4; Locatello et al. 2020, §4.2.6 (C = 0.01, balanced classes). The paper states
     prediction error; the released code takes accuracy, as this function does.
@@ -66,7 +67,8 @@ def svm_accuracy(
             train, samples.classes[:, j], size, ordered, inverse_penalty=inverse_penalty, balanced=balanced
         )
         columns.append(margin_accuracy(model, held_out, samples.truth[:, j]))
-    return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=samples.finite)
+    ceiling = jnp.where(varied(test.factors.values), linear.ceiling, 0.0)
+    return Relation.of(jnp.stack(columns, axis=1), ceiling, active=active, finite=samples.finite)
 
 
 @metric(chooses="penalty")
@@ -97,6 +99,7 @@ def lasso_importance(
 
     - A constant code's row is 0. Invariant under affine maps, code by code. Deterministic.
     - The model leaves out codes that are not finite or not active; the former makes ``fit`` NaN.
+    - A factor with one value in the held-out samples has no ``fit``: scores leave it out of informativeness.
     - Of several penalties, the one with the smallest squared error on the validation samples is chosen for each factor
       (the largest one in a tie) and returned in ``chosen``. The model is fitted to the training samples alone.
 
@@ -119,9 +122,9 @@ def lasso_importance(
         discrete = np.array([size is not None for size in factors.sizes])
         right = jnp.round(jnp.clip(predicted, 0, last)) == truth
         fit = jnp.where(discrete, right.mean(axis=0, dtype=jnp.float32), jnp.nan)
-    fit = jnp.where(samples.finite.all(), fit, jnp.nan)
-    varied = (values.max(axis=0) > values.min(axis=0)).astype(jnp.float32)
-    return Relation.of(jnp.abs(model.weights), varied, fit=fit, active=active, finite=samples.finite, chosen=chosen)
+    fit = jnp.where(samples.finite.all() & varied(truth), fit, jnp.nan)
+    ceiling = varied(values).astype(jnp.float32)
+    return Relation.of(jnp.abs(model.weights), ceiling, fit=fit, active=active, finite=samples.finite, chosen=chosen)
 
 
 @by_code

@@ -17,7 +17,7 @@ from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import Samples, read
+from jaxdis.relations._samples import Samples, read, varied
 
 
 @by_code
@@ -44,6 +44,7 @@ def logistic_accuracy(
 
     - In [0, 1]; invariant under affine maps, code by code; deterministic.
     - A constant code's row is the most frequent training class's frequency, not 0.
+    - A factor with one value in training or in the held-out samples has ceiling 0: scores leave it out.
     - Classes that do not occur in training are never predicted. Codes are fitted one after another: memory is that of
       one.
 
@@ -62,7 +63,8 @@ def logistic_accuracy(
     table = each(alone, tuple(sample.T for sample in _standardized(samples)))
     discrete = np.array([size is not None for size in factors.sizes])
     table = jnp.where(discrete[None, :], table, linear.strength)
-    return Relation.of(table, linear.ceiling, active=active, finite=samples.finite)
+    ceiling = jnp.where(varied(test.factors.values), linear.ceiling, 0.0)
+    return Relation.of(table, ceiling, active=active, finite=samples.finite)
 
 
 @metric(needs_classes=True)
@@ -91,6 +93,7 @@ def logistic_importance(
 
     - A constant code's row is 0. Invariant under affine maps, code by code. Deterministic.
     - The model leaves out a non-finite code, which makes ``fit`` NaN.
+    - A factor with one value in the held-out samples has no ``fit``: scores leave it out of informativeness.
     - A continuous factor has strength and ceiling 0 and no fit: scores leave it out.
 
     Reference: Eastwood & Williams 2018, §2, with the regressor exchanged for a classifier.
@@ -104,10 +107,8 @@ def logistic_importance(
         for part in Groups.of(samples.sizes).slices()
     ]
     fit = samples.by_factor(_fit(model, held_out, samples.truth, samples.sizes, informativeness))
-    values = factors.values.astype(jnp.float32)
-    discrete = np.array([size is not None for size in factors.sizes])
-    varied = (discrete & (values.max(axis=0) > values.min(axis=0))).astype(jnp.float32)
-    return Relation.of(jnp.stack(weights, axis=1), varied, fit=fit, active=active, finite=samples.finite)
+    ceiling = samples.usable.astype(jnp.float32)
+    return Relation.of(jnp.stack(weights, axis=1), ceiling, fit=fit, active=active, finite=samples.finite)
 
 
 def _standardized(samples: Samples) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:

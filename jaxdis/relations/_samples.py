@@ -27,6 +27,7 @@ class Samples(NamedTuple):
       shown: ``[d]``, the codes that are active and finite.
       finite: ``[d]``, the codes that are finite in all samples.
       usable: ``[k]``, the discrete factors with several classes in the training samples.
+      judged: ``[k]``, those that have several in the held-out samples, too: predictions of a constant say nothing.
       groups: ``[n]``, which training samples belong together; None if none do.
     """
 
@@ -39,12 +40,13 @@ class Samples(NamedTuple):
     shown: Bool[Array, " d"]
     finite: Bool[Array, " d"]
     usable: Bool[Array, " k"]
+    judged: Bool[Array, " k"]
     groups: Int[Array, " n"] | None = None
 
     @property
     def defined(self) -> Bool[Array, " k"]:
-        """The factors with a score: the usable ones if all codes are finite, otherwise none."""
-        return self.usable & self.finite.all()
+        """The factors with a score: the judged ones if all codes are finite, otherwise none."""
+        return self.judged & self.finite.all()
 
     def by_factor(self, values: Float[Array, "... k"]) -> Float[Array, "... k"]:
         """The values, NaN for factors without a score."""
@@ -55,8 +57,8 @@ class Samples(NamedTuple):
         return jnp.where(self.defined[:, None] & self.defined[None, :], values, jnp.nan)
 
     def mean(self, values: Float[Array, " k"]) -> Float[Array, ""]:
-        """Mean over the usable factors; NaN if there are none, or if a code is not finite."""
-        mean = jnp.where(self.usable, values, 0.0).sum() / self.usable.sum().astype(jnp.float32)
+        """Mean over the judged factors; NaN if there are none, or if a code is not finite."""
+        mean = jnp.where(self.judged, values, 0.0).sum() / self.judged.sum().astype(jnp.float32)
         return jnp.where(self.finite.all(), mean, jnp.nan)
 
     def chance(self, kind: Chance = "squared") -> Float[Array, " k"]:
@@ -95,10 +97,16 @@ def read(
         return jnp.clip(factors.values.astype(jnp.int32), 0, last)
 
     classes = classes_of(factors)
-    usable = classes.max(axis=0) > classes.min(axis=0)
+    usable = varied(classes)
     held_out, truth = (None, None) if test is None else (clean(test.codes), classes_of(test.factors))
+    judged = usable if truth is None else usable & varied(truth)
     validating = None if validation is None else clean(validation.codes)
-    return Samples(clean(codes), held_out, classes, truth, validating, sizes, shown, finite, usable, groups)
+    return Samples(clean(codes), held_out, classes, truth, validating, sizes, shown, finite, usable, judged, groups)
+
+
+def varied(values: Float[Array, "n k"] | Int[Array, "n k"]) -> Bool[Array, " k"]:
+    """Which factors have more than one value."""
+    return values.max(axis=0) > values.min(axis=0)
 
 
 def candidates(option: str, values: int | float | tuple, validation: Sample | None) -> tuple[tuple, Sample | None]:

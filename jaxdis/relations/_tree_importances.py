@@ -14,7 +14,7 @@ from jaxdis._learners.boosting import Splitter, accuracy, fit_boosting, one_minu
 from jaxdis._learners.forest import Criterion, fit_forest
 from jaxdis.factors import Codes, Factors, Sample, Weights
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import candidates, read
+from jaxdis.relations._samples import candidates, read, varied
 
 
 def boosted_trees(
@@ -54,6 +54,7 @@ def boosted_trees(
 
     - In [0, 1]; a constant code's row is 0; a column is 0 if no tree has a split. Deterministic.
     - Trees leave out codes that are not finite or not active; the former makes ``fit`` NaN.
+    - A factor with one value in the held-out samples has no ``fit``: scores leave it out of informativeness.
     - With exact splits, invariant under increasing maps, code by code, except for where thresholds lie, which affects
       ``fit``.
     - Compare importances only at equally many samples and stages and with the same splitter: each of them changes
@@ -75,6 +76,7 @@ def boosted_trees(
         weights=weights,
     )
     fit = accuracy(boosted.test, test.factors.values, factors.sizes)
+    fit = jnp.where(varied(test.factors.values), fit, jnp.nan)
     return _relation(boosted.importance, fit, factors, weights, active, samples.finite)
 
 
@@ -170,6 +172,7 @@ def random_forest(
     level = jnp.asarray(levels)[best]
     chosen = None if compared is None else (level + 1).astype(jnp.float32)
     fit = 1 - errors(forest.test[pick, level, :cut][:, None] / trees, test.factors)[:, 0]
+    fit = jnp.where(varied(test.factors.values), fit, jnp.nan)
     importance = forest.importance[pick, level].T
     importance = importance / jnp.where(importance.sum(axis=0) > 0, importance.sum(axis=0), 1.0)[None]
     if not regression:
@@ -213,5 +216,5 @@ def _relation(importance, fit, factors: Factors, weights, active, finite, chosen
     low = jnp.where(counted, values, jnp.inf).min(axis=0)
     high = jnp.where(counted, values, -jnp.inf).max(axis=0)
     fit = jnp.where(finite.all(), fit, jnp.nan)
-    varied = (high > low).astype(jnp.float32)
-    return Relation.of(importance, varied, fit=fit, active=active, finite=finite, chosen=chosen)
+    ceiling = (high > low).astype(jnp.float32)
+    return Relation.of(importance, ceiling, fit=fit, active=active, finite=finite, chosen=chosen)

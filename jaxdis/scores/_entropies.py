@@ -13,6 +13,7 @@ from jaxdis.scores._reading import (
     ROUNDING,
     Reading,
     largest,
+    mean_fit,
     mean_over_codes,
     mean_over_factors,
     only_valid,
@@ -95,7 +96,7 @@ def entropy(
     return Entropy(
         weighted_d if disentanglement == "weighted" else mean_over_codes(per_code, reading),
         weighted_c if completeness == "weighted" else mean_over_factors(per_factor, reading),
-        None if relation.fit is None else mean_over_factors(relation.fit, reading),
+        mean_fit(relation.fit, reading),
         per_code,
         only_valid(per_factor, reading),
         None if relation.fit is None else only_valid(relation.fit, reading),
@@ -153,7 +154,7 @@ def exclusivity(relation: Relation) -> Exclusivity:
     return Exclusivity(
         mean_over_factors(modular, reading),
         mean_over_factors(compact, reading),
-        None if relation.fit is None else mean_over_factors(relation.fit, reading),
+        mean_fit(relation.fit, reading),
         only_valid(modular, reading),
         only_valid(compact, reading),
     )

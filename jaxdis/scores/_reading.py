@@ -43,6 +43,14 @@ def mean_over_factors(values: Float[Array, " k"], reading: Reading) -> Float[Arr
     return jnp.where(reading.valid, values, 0.0).sum() / reading.num_factors
 
 
+def mean_fit(fit: Float[Array, " k"] | None, reading: Reading) -> Float[Array, ""] | None:
+    """Mean fit over the factors that have more than one value and a fit: on held-out samples a constant has none."""
+    if fit is None:
+        return None
+    counted = reading.valid & ~jnp.isnan(fit)
+    return jnp.where(counted, fit, 0.0).sum() / counted.sum().astype(jnp.float32)
+
+
 def mean_over_codes(values: Float[Array, " d"], reading: Reading) -> Float[Array, ""]:
     """Mean over the active codes; 0 if none is active, since nothing is then represented."""
     return jnp.where(reading.active, values, 0.0).sum() / jnp.maximum(reading.num_codes, 1.0)

@@ -261,3 +261,29 @@ def test_a_folder_of_files_is_a_set(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="must be a folder with files of scores"):
         jaxdis.compare(tmp_path / "empty", tmp_path)
+
+
+@pytest.mark.parametrize("value", [0.3, 1 / 3, 0.1, -0.7, 0.0])
+def test_equal_constants_are_equal_however_many(value, tmp_path):
+    """Six times 0.3 is less than ten times, divided by ten and six: the last bit was a difference with p = .015."""
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    columns = [{"mig": np.full(count, value), "sap": rng.normal(size=count)} for count in (6, 10)]
+    for path, column in zip(paths, columns, strict=True):
+        rows = zip(range(len(column["mig"])), *column.values(), strict=True)
+        path.write_text("member,mig,sap\n" + "\n".join(",".join(map(str, row)) for row in rows))
+    other = {"mig": np.full(7, np.float32(value))}
+    for sets in (columns, paths, (columns[0], other)):
+        comparison = jaxdis.compare(*sets)
+        row = by_name(comparison)["mig"]
+        assert (row.difference, row.low, row.high, row.p, row.adjusted, row.effect) == (0, 0, 0, 1, 1, 0)
+        assert "mig: equal, p = 1" in str(comparison)
+
+
+def test_gaps_and_ranks_that_differ_by_rounding_are_equal():
+    first = {"seed": np.arange(5), "data": list("abcab"), "mig": np.array([0.1, 0.2, 0.3, 0.7, 0.9])}
+    shifted = {**first, "mig": first["mig"] + 0.1}
+    (row,) = jaxdis.compare(first, shifted, paired="seed").rows
+    assert (row.p, row.effect, row.low) == (0, math.inf, row.high)
+    thrice = [{"data": ["a"] * count + ["b"] * 3, "mig": np.full(count + 3, 0.3)} for count in (3, 6, 10)]
+    (ranks,) = jaxdis.compare(*thrice, across="data").ranks
+    assert set(ranks.ranks.values()) == {2.0}

@@ -96,3 +96,14 @@ def test_the_command_prints_each_note_once(tmp_path, capsys, monkeypatch):
     assert printed.count("factor_1 has one value alone") == 1
     assert "mig, mcc: factor_1 has one value alone" in printed
     assert "factor_1 has one value alone" in out.read_text()
+
+
+@pytest.mark.slow
+def test_a_deviation_that_is_assumed_is_named():
+    codes = RNG.normal(size=(200, 2)).astype(np.float32)
+    values = (codes[:, :1] > 0).astype(int)
+    plan = {"u": METRICS["unibound"].with_options(noise=0.2), "sepin": METRICS["sepin"], "rmig": METRICS["rmig"]}
+    told = [name for name, text in evaluate(codes, values, plan).notes if text.startswith("without variances")]
+    assert told == ["u", "sepin"]
+    given = evaluate(codes, values, plan, variances=np.full_like(codes, 0.01))
+    assert not [text for _, text in given.notes if text.startswith("without variances")]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, evaluate
+from jaxdis import METRICS, evaluate, relate
 
 NAMES = ("xmig", "dmig", "dlig")
 # Of latte-metrics 0.0.1a6 (latte.functional.disentanglement.mutual_info, scikit-learn 1.9.1) on `planted()` with
@@ -78,3 +78,34 @@ def test_a_given_code_that_is_not_the_best_has_a_negative_gap():
 def test_codes_of_factors_must_exist(reg_dim):
     with pytest.raises(ValueError, match="reg_dim: must be 3 numbers of codes from 0 to 4"):
         evaluate(*planted(), {"dmig": METRICS["dmig"].with_options(reg_dim=reg_dim)})
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("factors", [1, 2])
+def test_a_single_code_has_no_next_one(extra, factors):
+    """Without another code, the factor's own was taken for the next: H(y | y) = 0, and a perfect code scored 0."""
+    values = np.stack([np.arange(300) % 5, np.arange(300) // 5 % 2], axis=1)[:, :factors]
+    codes = np.c_[values[:, :1], np.ones((300, extra))].astype(np.float32)
+    for active in (None, np.arange(1 + extra) == 0):
+        scores = evaluate(codes, values, ("mig", *NAMES), active=active)
+        for name in ("mig", *NAMES):
+            np.testing.assert_allclose(scores.part(f"{name}.per_factor"), [1, 0][:factors], atol=1e-5, err_msg=name)
+
+
+def test_own_codes_have_the_largest_shares_of_entropy_not_the_most_nats():
+    """Two factors of 2 and 16 values; by nats, the second would take the better code of both."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, 2, 3000), rng.integers(0, 16, 3000)], axis=1)
+
+    def code(first, second):
+        bit = np.where(rng.random(3000) < first, values[:, 0], 1 - values[:, 0])
+        return bit + 2.0 * np.where(rng.random(3000) < second, values[:, 1], rng.integers(0, 16, 3000))
+
+    codes = np.stack([code(0.95, 0.6), code(0.75, 0.45)], axis=1).astype(np.float32)
+    relation = relate(codes, values, METRICS["mig"].relation.with_options(bins=32))
+    nats, shares = relation.strength, relation.strength / relation.ceiling[None, :]
+    assert nats[0, 0] + nats[1, 1] < nats[1, 0] + nats[0, 1]
+    assert shares[0, 0] + shares[1, 1] > shares[1, 0] + shares[0, 1]
+    for name in NAMES:
+        free, given = (METRICS[name].with_options(bins=32, **how) for how in ({}, {"reg_dim": (0, 1)}))
+        assert evaluate(codes, values, {"x": free})["x"] == evaluate(codes, values, {"x": given})["x"]

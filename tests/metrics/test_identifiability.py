@@ -1,5 +1,6 @@
 """Identifiability: against scikit-learn, and on maps of which the answer is known."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -7,6 +8,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
 from jaxdis import METRICS, Factors, evaluate
+from jaxdis.metrics._identifiability import _spread_rows
 
 SIZES = (3, None, None)
 
@@ -58,12 +60,33 @@ def test_more_codes_than_samples():
     np.testing.assert_allclose(scores.part("r2_linear.per_factor"), expected, atol=2e-5)
 
 
-def test_kernel_regression_reads_evenly_spaced_samples():
-    (codes, factors), test = sample(0, 120), sample(1, 80)
-    few = np.linspace(0, 119, 40).round().astype(int)
-    scores = evaluate(codes, factors, {"few": METRICS["r2_kernel"].with_options(samples=40)}, test=test)
-    expected = scikit(KernelRidge(alpha=1.0, kernel="rbf"), (codes[few], factors.take(few)), test)
+def test_kernel_regression_reads_few_samples_and_standardizes_by_all():
+    (codes, factors), (held_out, truth) = sample(0, 120), sample(1, 80)
+    scores = evaluate(codes, factors, {"few": METRICS["r2_kernel"].with_options(samples=40)}, test=(held_out, truth))
+    rows = np.asarray(_spread_rows(factors.values, 40))
+    assert len(set(rows // 3)) == 40  # one from each of 40 stretches
+    model, values = KernelRidge(alpha=1.0, kernel="rbf"), np.asarray(factors.values)
+    model.fit(standardized(codes, codes)[rows], standardized(values, values)[rows])
+    predicted = model.predict(standardized(held_out, codes))
+    expected = r2_score(standardized(np.asarray(truth.values), values), predicted, multioutput="raw_values")
     np.testing.assert_allclose(scores.part("few.per_factor"), expected, atol=2e-5)
+
+
+def test_the_samples_of_kernel_regression_vary_where_all_do():
+    """A factor whose period is the distance between even samples, one of two rare values, one of a single value."""
+    n = 12 * 50
+    rare = np.zeros(n, int)
+    rare[[77, 401]] = 1
+    values = np.c_[np.arange(n) % 12, rare, np.zeros(n, int)]
+    rows = np.asarray(_spread_rows(jnp.asarray(values, jnp.int32), 50))
+    assert len(set(rows)) == 50
+    assert len(set(values[rows, 0])) == 12
+    assert [np.ptp(values[rows, j]) > 0 for j in (1, 2)] == [True, False]
+    codes = (values + 0.01 * np.random.default_rng(0).normal(size=values.shape)).astype(np.float32)
+    few = METRICS["r2_kernel"].with_options(samples=50)
+    found = evaluate(codes, values, {"few": few}, test=(codes, values)).part("few.per_factor")
+    assert found[0] > 0.95
+    assert np.isnan(found).tolist() == [False, False, True]
 
 
 @pytest.mark.slow

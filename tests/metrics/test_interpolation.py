@@ -1,5 +1,8 @@
 """Monotonicity and smoothness: against the outputs of latte on given paths, and on codes of which they are known."""
 
+import math
+from fractions import Fraction
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -39,3 +42,39 @@ def test_codes_that_rise_bend_and_jump():
     smooth = scores.part("smoothness.per_factor")
     assert smooth[0] == 1
     assert smooth[1] > 0.6 > 0.4 > smooth[3]
+
+
+def exact_path(code: list[int], value: list[int], points: int) -> list[Fraction]:
+    """The path by its words, in fractions: means over the nearest samples by rank, in which equal codes share one."""
+    n, order = len(code), sorted(range(len(code)), key=code.__getitem__)
+    ordered = [code[i] for i in order]
+    alike = {c: Fraction(sum(v for d, v in zip(code, value, strict=True) if d == c), code.count(c)) for c in code}
+    width, end = Fraction(n, points), min(round(n / points / 2), (n - 1) // 2)
+
+    def below(rank):
+        whole = math.floor(rank)
+        return sum(alike[c] for c in ordered[:whole]) + (rank - whole) * (alike[ordered[whole]] if whole < n else 0)
+
+    path = []
+    for i in range(points):
+        place = ordered[end] + (ordered[n - 1 - end] - ordered[end]) * Fraction(i, points - 1)
+        middle = Fraction(sum(c < place for c in ordered) + sum(c <= place for c in ordered), 2)
+        middle = min(max(middle, width / 2), n - width / 2)
+        path.append((below(middle + width / 2) - below(middle - width / 2)) / width)
+    return path
+
+
+@pytest.mark.parametrize("levels", [(0, 1, 2, 3), (0, 1), (0, 2, 3, 5, 9), (-4, 0, 1, 8)])
+def test_codes_with_few_values_do_not_depend_on_rounding(levels):
+    """Places in such a code hit its values but for rounding: a perfect code of four values had .10, and .25 if × .3."""
+    rng = np.random.default_rng(len(levels))
+    shares = rng.dirichlet(np.ones(len(levels)))
+    code = np.array(levels)[rng.choice(len(levels), 120, p=0.5 * shares + 0.5 / len(levels))]
+    value = np.searchsorted(levels, code)
+    slope = np.diff([float(each) for each in exact_path(code.tolist(), value.tolist(), 10)])
+    bend = np.abs(np.diff(slope))
+    expected = 1 - (bend**2).sum() / bend.sum() / np.ptp(slope)
+    zoo = np.stack([scale * code + shift for scale, shift in ((1, 0), (0.1, 0), (0.3, 0), (-1 / 3, 2), (np.pi, -7))])
+    scores = evaluate(zoo[:, :, None].astype(np.float32), value[:, None], ("smoothness", "monotonicity"))
+    np.testing.assert_allclose(scores["smoothness"], expected, atol=1e-4)
+    np.testing.assert_allclose(scores["monotonicity"], 1)

@@ -80,6 +80,7 @@ def restrictiveness(
     Contract:
 
     - At most 1; 0 on average for noise, which changes whether or not a factor does, and below 0 by chance.
+    - A single code has no others that could change: 1 for the factor that it is assigned to, also if it is noise.
     - A factor without a code (fewer codes than factors) counts 0. A constant code changes nothing. Deterministic.
     - Few samples agree in many factors, and the score is as uncertain as these are few; in a simulator
       (:func:`jaxdis.evaluate_encoder`) all do. Within a bin other factors still change a little.
