@@ -29,6 +29,8 @@ _EXTRAS = {
     "h5py": "data",
     "tensorflow_datasets": "data",
     "anndata": "omics",
+    "zarr": "omics",
+    "safetensors": "files",
 }
 
 
