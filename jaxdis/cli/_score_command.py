@@ -181,7 +181,7 @@ class Score:
         words = in_words(arrays.factors)
         if words not in factors.values():
             with contextlib.suppress(Exception):  # scores are computed for files even if nothing can be printed
-                terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
+                terminal.write_sentence(f"{first + ': ' if factors else ''}factors: {words}")
         factors |= dict.fromkeys(group, words)
 
     def _scored(self, group: Mapping, plan: Mapping, factors: Mapping[str, str]) -> dict:

@@ -1,5 +1,6 @@
 """Codes and factors from a user's files, and what the factors are in words."""
 
+import collections
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from jaxdis.factors import Factors
 
 # Classes of a factor that are listed by their names.
 MOST_NAMED = 6
+# Factors that are listed.
+MOST_LISTED = 20
 NAMES = ("codes", "factors", "names", "sizes", "variances")
 # Of slots: names of the levels of their structure, number of groups of samples, the background, factors without order.
 OF_SLOTS = ("levels", "groups", "background", "categorical")
@@ -115,16 +118,25 @@ def same_factors(one: Factors, other: Factors) -> bool:
 
 
 def in_words(factors: Factors) -> str:
-    """What each factor is: ``shape (2 classes: heart, square), x (continuous)``, and how many rows lack a value."""
+    """What each factor is: ``shape (2 classes: heart, square), x (continuous)``, and how many rows lack a value.
+
+    Of many factors, the first are listed, and the others counted.
+    """
     values = np.asarray(factors.values)
     there = np.ones(values.shape, bool) if factors.present is None else factors.present
     words = []
-    for j, (name, kind) in enumerate(zip(factors.names, factors.kinds, strict=True)):
+    for j, (name, kind) in enumerate(zip(factors.names[:MOST_LISTED], factors.kinds, strict=False)):
         count = np.unique(values[there[:, j], j]).size
         kind = kind if kind != "classes" else "1 class" if count == 1 else f"{count} classes"
         named = factors.classes[j] if factors.classes else None
         listed = named and len(named) <= MOST_NAMED and any(isinstance(value, str) for value in named)
-        words.append(f"{name} ({kind}: {', '.join(map(printable, named))})" if listed else f"{name} ({kind})")
+        words.append(f"{some_of([name])} ({kind}: {some_of(named)})" if listed else f"{some_of([name])} ({kind})")
+    others = collections.Counter(factors.kinds[MOST_LISTED:])
+    if others:
+        counts = ", ".join(
+            f"{count:,} {kind if kind != 'classes' else 'with classes'}" for kind, count in others.items()
+        )
+        words[-1] += f" and {others.total():,} more ({counts})"
     lacking = int((~there).any(axis=1).sum()) if factors.rows is None else factors.num_rows - len(factors.rows)
     left = "are left out" if factors.rows is not None else "count for the factors that have one"
     return ", ".join(words) + (f"; {lacking} of {factors.num_rows} rows lack a value and {left}" if lacking else "")
