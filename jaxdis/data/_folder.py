@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array, Int, Num, UInt8
 
 from jaxdis._core import random
+from jaxdis._core.lookup import printable
 from jaxdis._core.options import shown
-from jaxdis._core.tables.column_files import printable
 from jaxdis._core.tables.columns import columns_of
 from jaxdis._core.tables.factor_columns import Missing
 from jaxdis._core.tables.numpy_files import read_npy

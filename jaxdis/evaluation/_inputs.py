@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core import random
-from jaxdis._core.arrays import as_numpy, as_one_array
+from jaxdis._core.arrays import as_numpy, as_one_array, check_real
 from jaxdis._core.options import checked_key, shown
 from jaxdis.evaluation._groups import as_groups, check_groups, split_groups
 from jaxdis.evaluation._member import MemberCodes, Shared
@@ -150,8 +150,7 @@ def _single(array, name: str):
     """Codes in single precision, and enough samples."""
     if array.ndim not in (2, 3):
         raise ValueError(f"{name}: must have shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
-    if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
-        raise ValueError(f"{name}: must be real numbers, got dtype {array.dtype}")
+    check_real(array, name)
     if array.shape[-2] < 2:
         raise ValueError(f"{name}: must have at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
     if 0 in array.shape:
@@ -286,6 +285,5 @@ def check_numbers(numbers, m: int) -> np.ndarray:
 
 def _numbers(values, name: str) -> np.ndarray:
     array = as_numpy(values, name)
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: must be real numbers, got dtype {array.dtype}")
+    check_real(array, name)
     return array
