@@ -34,7 +34,7 @@ Weights = Float[Array, " n"]
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["values"],
-    meta_fields=["sizes", "names", "periods"],
+    meta_fields=["sizes", "names", "periods", "nominal"],
     drop_fields=["classes", "rows", "num_rows", "present"],
 )
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Factors:
       sizes: how many values each factor has; ``None`` marks a continuous or circular factor.
       names: one name per factor.
       periods: each circular factor's period, None for others; None if no factor is circular.
+      nominal: which factors have three classes or more without an order, such as text; None if none has. Metrics that
+        take class numbers as values read an indicator for each class instead, or leave these factors out.
       classes: for each factor the table's values that its class numbers stand for, in order, or None; None for factors
         from no table. This and what follows is unknown in traced code.
       rows: the table's rows that ``missing="drop"`` kept; None for all.
@@ -62,6 +64,7 @@ class Factors:
     sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
     periods: tuple[float | None, ...] | None = None
+    nominal: tuple[bool, ...] | None = None
     classes: tuple[tuple | None, ...] | None = dataclasses.field(default=None, compare=False)
     rows: np.ndarray | None = dataclasses.field(default=None, compare=False)
     num_rows: int | None = dataclasses.field(default=None, compare=False)
@@ -73,7 +76,7 @@ class Factors:
         cls,
         table,
         columns: Sequence[str] | None = None,
-        kinds: Mapping[str, Kind | tuple[Literal["circular"], float]] | None = None,
+        kinds: Mapping[str, Kind | tuple[Literal["circular", "ordered"], float | Sequence]] | None = None,
         missing: Missing = "error",
         names: Sequence[str] | None = None,
     ) -> "Factors":
@@ -84,8 +87,10 @@ class Factors:
             path: ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.json`` (rows or columns), ``.npy``, or ``.npz`` (an
             array ``factors [n, k]`` with ``names`` and ``sizes``, or one array ``[n]`` per column).
           columns: the columns to read, in the order wanted; all when None.
-          kinds: what a column holds, by its name: ``"classes"``, ``"continuous"``, ``"circular"`` or ``("circular",
-            360.0)`` with its period. Without one, the period is the range and one grid step.
+          kinds: what a column holds, by its name. ``"continuous"``; ``"circular"``, or ``("circular", 360.0)`` with its
+            period, which otherwise is the range and one grid step; ``"classes"``, in order if they are numbers;
+            ``"nominal"``, classes without an order; ``("ordered", ("low", "medium", "high"))``, all classes in order,
+            or ``"ordered"`` for numbers and declared categories.
           missing: what happens to rows where a column has no value. ``"error"`` refuses them; ``"drop"`` leaves them
             out, and :func:`jaxdis.evaluate` leaves the same rows out of the codes; ``"each"`` keeps them, and
             :func:`jaxdis.evaluate` scores every factor on the rows that have it.
@@ -93,8 +98,10 @@ class Factors:
 
         Contract:
 
-        - Text, truth values, categories and whole numbers are classes, numbered from 0 in their order: categories as
-          declared, others sorted. :attr:`classes` keeps what the numbers stand for.
+        - Text, truth values, categories and whole numbers are classes, numbered from 0: categories as declared, others
+          sorted. :attr:`classes` keeps what the numbers stand for.
+        - Text and categories are nominal, unless ``kinds`` or the categories declare an order; whole numbers are
+          ordered. No score depends on how nominal classes are numbered.
         - Other numbers are continuous.
         - Text that spells a number is one. Entries that are empty, NaN, NA, N/A, null, None, ? or - are missing.
         - A data frame's index, or a nameless column that numbers the rows, is no factor. Whole numbers or texts that
@@ -127,6 +134,7 @@ class Factors:
         return dataclasses.replace(
             factors,
             periods=read.periods if any(read.periods) else None,
+            nominal=_of_several(read.nominal, read.sizes),
             classes=read.classes,
             rows=None if len(read.rows) == read.num_rows else read.rows,
             num_rows=read.num_rows,
@@ -214,7 +222,7 @@ class Factors:
         cut = np.clip(np.floor((values - low) / np.where(high > low, high - low, 1.0) * bins), 0, bins - 1)
         continuous = np.array([size is None for size in self.sizes])
         binned = Factors.of(np.where(continuous, cut, values), tuple(size or bins for size in self.sizes), self.names)
-        kept = {name: getattr(self, name) for name in ("classes", "rows", "num_rows", "present")}
+        kept = {name: getattr(self, name) for name in ("nominal", "classes", "rows", "num_rows", "present")}
         return dataclasses.replace(binned, **kept)
 
     @single_precision
@@ -238,7 +246,8 @@ class Factors:
         split = Factors.of(np.stack(columns, axis=1), sizes, names)
         periods = None if self.periods is None else tuple(self.periods[j] for j in kept)
         present = None if self.present is None else self.present[:, np.array(kept)]
-        return dataclasses.replace(split, periods=periods, present=present, rows=self.rows, num_rows=self.num_rows)
+        kept = {"rows": self.rows, "num_rows": self.num_rows}
+        return dataclasses.replace(split, periods=periods, present=present, **kept)
 
     @property
     def num_samples(self) -> int:
@@ -247,6 +256,12 @@ class Factors:
     @property
     def num_factors(self) -> int:
         return len(self.sizes)
+
+    def select(self, columns: Sequence[int]) -> "Factors":
+        """Take some factors, by number, for all samples: their values, and what is known in traced code."""
+        known = self.sizes, self.names, self.periods, self.nominal
+        known = (None if of is None else tuple(of[j] for j in columns) for of in known)
+        return Factors(self.values[..., np.array(columns, int)], *known)
 
     @single_precision
     def discrete(self) -> Int[Array, "n j"]:
@@ -293,6 +308,12 @@ class Sample(NamedTuple):
             None if part is None else part[rows] for part in (self.weights, self.variances, self.groups)
         )
         return Sample(self.codes[rows], self.factors.take(rows), weights, variances, groups)
+
+
+def _of_several(nominal: Sequence[bool], sizes: Sequence[int | None]) -> tuple[bool, ...] | None:
+    """Which factors are nominal: of two classes either may come first."""
+    nominal = tuple(each and size is not None and size > 2 for each, size in zip(nominal, sizes, strict=True))
+    return nominal if any(nominal) else None
 
 
 def _entries(values, name: str, k: int) -> list | None:

@@ -103,6 +103,11 @@ class Spec:
         return self.traits.needs_classes and self.all_options.get("factor_bins") is None
 
     @property
+    def needs_order(self) -> bool:
+        """Whether nominal factors are left out."""
+        return self.traits.needs_order is True or self.traits.needs_order in dict(self.options).values()
+
+    @property
     def needs_validation(self) -> bool:
         """Whether validation samples decide between several option values."""
         values = self.all_options.get(self.traits.chooses)
@@ -139,6 +144,8 @@ class Traits:
 
     Attributes:
       needs_classes: it leaves out continuous factors, unless its option ``factor_bins`` cuts them into classes.
+      needs_order: it leaves out nominal factors, whose classes have no order; or the value of an option for which it
+        does. Others read an indicator for each class, or only ask which samples have the same class.
       distinct_samples: its samples may not repeat, because it reads distances between nearest samples, or memorizes
         training samples and is evaluated on others. A bootstrap passes random halves of the samples.
       errors: the fields of its result that are best when they are low, such as ``score``; the others are scores.
@@ -151,6 +158,7 @@ class Traits:
     """
 
     needs_classes: bool = False
+    needs_order: bool | str | None = None
     distinct_samples: bool = False
     errors: tuple[str, ...] = ()
     unless: str | None = None

@@ -168,6 +168,7 @@ def lasso_validated(
     *,
     penalties: tuple[float, ...] = PENALTIES,
     sweeps: int = SWEEPS,
+    together: Float[Array, "k j"] | None = None,
 ) -> Path:
     """:func:`lasso_standardized` of each target at the penalty with the least squared error on validation samples.
 
@@ -177,6 +178,7 @@ def lasso_validated(
     Args:
       other_inputs, other_targets: the validation samples.
       penalties: the penalties to choose among.
+      together: weights of targets that share a choice, a column for each; every target has its own when None.
       sweeps: the most sweeps per penalty.
 
     Reference: Eastwood & Williams 2018, §4.2 (penalty chosen on a development set); Friedman et al. 2010, §2.5.
@@ -191,5 +193,7 @@ def lasso_validated(
 
     _, (weights, error) = jax.lax.scan(one_penalty, model.weights, path)
     best = jnp.argmin(error, axis=0)
+    if together is not None:
+        best = jnp.argmin(error @ together, axis=0)[jnp.argmax(together, axis=1)]
     chosen = jnp.take_along_axis(weights, best[None, None, :], axis=0)[0]
     return Path(model._replace(weights=chosen), path[best], error)

@@ -56,14 +56,20 @@ def kernel_ridge(
     return kernel(others, columns) @ weights
 
 
-def explained(predicted: Float[Array, "m k"], truth: Float[Array, "m k"]) -> Float[Array, " k"]:
-    """The share of each target's variance that predictions explain: 1 − squared error / variance; 0 for a constant."""
-    error = ((truth - predicted) ** 2).mean(axis=0)
-    variance = moments(truth)[1] ** 2
+def explained(
+    predicted: Float[Array, "m c"], truth: Float[Array, "m c"], member: Float[Array, "c k"]
+) -> Float[Array, " k"]:
+    """The share of variance that predictions explain, over each factor's columns; 0 for a constant."""
+    error = ((truth - predicted) ** 2).mean(axis=0) @ member
+    variance = moments(truth)[1] ** 2 @ member
     return jnp.where(variance > 0, 1 - safe_divide(error, variance), 0.0)
 
 
-def correlated(predicted: Float[Array, "m k"], truth: Float[Array, "m k"]) -> Float[Array, " k"]:
-    """The absolute correlation of each target with its prediction; 0 for a constant."""
-    products = standardized(predicted) * standardized(truth)
-    return jnp.minimum(jnp.abs(products.mean(axis=0)), 1.0)
+def correlated(
+    predicted: Float[Array, "m c"], truth: Float[Array, "m c"], member: Float[Array, "c k"]
+) -> Float[Array, " k"]:
+    """The absolute correlation of predictions with the truth, over each factor's columns together; 0 for a constant."""
+    deviations = [moments(columns)[1] for columns in (predicted, truth)]
+    products = (standardized(predicted) * standardized(truth)).mean(axis=0) * deviations[0] * deviations[1]
+    scale = jnp.sqrt((deviations[0] ** 2 @ member) * (deviations[1] ** 2 @ member))
+    return jnp.minimum(jnp.abs(safe_divide(products @ member, scale)), 1.0)

@@ -268,7 +268,9 @@ def _selected(factors: Factors, rows: np.ndarray, columns: list[int]) -> Factors
     values = values.astype(np.float32 if None in sizes else np.int32)
     periods = of(factors.periods)
     periods = periods if any(periods or ()) else None
-    return Factors(jnp.asarray(values), sizes, of(factors.names), periods, of(factors.classes))
+    nominal, classes = of(factors.nominal), of(factors.classes)
+    nominal = nominal if any(nominal or ()) else None
+    return Factors(jnp.asarray(values), sizes, of(factors.names), periods, nominal, classes)
 
 
 def _with_members(array):

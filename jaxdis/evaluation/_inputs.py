@@ -213,8 +213,7 @@ def _check_others(role: str, pair, codes, factors: Factors):
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: must have factors of sizes {factors.sizes}, got {values.sizes}")
     check_same_samples(f"{role} codes", role_codes, values)
-    known = dict.fromkeys(("classes", "rows", "num_rows"))
-    return role_codes, dataclasses.replace(values, names=factors.names, periods=factors.periods, **known)
+    return role_codes, dataclasses.replace(factors, values=values.values, present=values.present)
 
 
 def _enough_sizes(values, factors: Factors) -> str:

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis.evaluation._numbering import OF_VALUES
 from jaxdis.evaluation._score_table import mean
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._metric import axes_of, is_error
 from jaxdis.metrics._plan import Plan
+from jaxdis.relations import RELATIONS
 
 # The chance of a metric says something of a score only if codes without information score about the same everywhere.
 WIDEST_CHANCE = 0.2
@@ -21,25 +23,30 @@ FEW_PER_CLASS = 10
 ROUNDING = 5e-4
 # More of a factor's entropy than this, and the bias of estimated information is noted.
 LARGE_BIAS = 0.1
+# Functions to which an order of classes matters most.
+_LINEAR = OF_VALUES - {RELATIONS["random_forest"].function, METRICS["dci_es"].source.function}
 _OF_BINS = ("mutual_information", "mutual_information_sampled", "mutual_information_equal_count")
 
 
 class Known(NamedTuple):
-    """What notes ask about a factor: its name, size (None if continuous), how many values it takes, and entropy in
-    nats."""
+    """What notes ask about a factor: its name, size (None if continuous), how many values it takes, entropy in nats,
+    and whether its classes have no order."""
 
     name: str
     size: int | None
     values: int
     entropy: float
+    nominal: bool = False
 
 
 def known(factors: Factors) -> list[Known]:
     """What notes ask about each factor on some samples."""
     found = []
-    for name, size, column in zip(factors.names, factors.sizes, np.asarray(factors.values).T, strict=True):
+    nominal = factors.nominal or (False,) * len(factors.sizes)
+    columns = zip(factors.names, factors.sizes, nominal, np.asarray(factors.values).T, strict=True)
+    for name, size, each, column in columns:
         shares = np.unique(column, return_counts=True)[1] / len(column)
-        found.append(Known(name, size, len(shares), float(-(shares * np.log(shares)).sum())))
+        found.append(Known(name, size, len(shares), float(-(shares * np.log(shares)).sum()), each))
     return found
 
 
@@ -93,6 +100,17 @@ def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
     continuous = [factor.name for factor in factors if factor.size is None and factor.values > 1]
     if metric.source.needs_classes and continuous:
         yield f"{_listed(continuous)} is continuous and left out; Factors.binned cuts it into classes"
+    nominal = [factor.name for factor in factors if factor.nominal and factor.values > 1]
+    if metric.source.needs_order and nominal:
+        yield (
+            f"{_listed(nominal)} has classes without an order and is left out; declare one by kinds={{{nominal[0]!r}: "
+            "('ordered', …)}"
+        )
+    elif metric.source.function in _LINEAR and nominal:
+        yield (
+            f"{_listed(nominal)} has classes without an order, which are read as indicators; if they have one, declare "
+            f"it by kinds={{{nominal[0]!r}: ('ordered', …)}}"
+        )
     bins = metric.all_options.get("bins") if metric.source.name in _OF_BINS else None
     for factor in factors if bins else ():
         if factor.size is not None and factor.values > bins and factor.entropy > math.log(bins):

@@ -1,7 +1,9 @@
-"""Class numbers as metrics read them: those that no sample has cost time, and tip learners' ties."""
+"""Class numbers as metrics read them: those that no sample has cost time, and tip learners' ties, as would another
+order of classes that have none."""
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,30 +15,33 @@ from jaxdis.metrics import METRICS
 from jaxdis.relations import RELATIONS
 
 # Functions that take class numbers as values: the distances between them matter, and how many there are does not.
-_OF_VALUES = {RELATIONS[name].function for name in ("correlation", "r2", "lasso_importance", "random_forest")}
-_OF_VALUES |= {
+OF_VALUES = {RELATIONS[name].function for name in ("correlation", "r2", "lasso_importance", "random_forest")}
+OF_VALUES |= {
     METRICS[name].source.function for name in ("r2_linear", "r2_kernel", "mcc_test", "monotonicity", "dci_es")
 }
 # Functions that only ask which samples have the same class. What others make of class numbers is not known.
 _OF_CLASSES = {spec.function for spec in (*RELATIONS.values(), *(metric.source for metric in METRICS.values()))}
-_OF_CLASSES -= _OF_VALUES
+_OF_CLASSES -= OF_VALUES
 
 
 def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
     """Number the classes that occur in training, held-out or validation samples from 0, in order.
 
-    Each size becomes how many classes occur, whatever is declared. For functions that take class numbers as values
-    these stay, and so does everything for users' functions and for binned classes.
+    Each size becomes how many classes occur, whatever is declared. Nominal classes are numbered as they first occur: a
+    learner's rounding and first weights then do not depend on the table's order, either. For functions that take class
+    numbers as values those of ordered factors stay, and so does everything for users' functions and for binned classes.
     """
     sources = tuple(sources)
     functions = {spec.function for spec in sources}
     in_bins = any(spec.all_options.get("factor_bins") is not None for spec in sources)
-    if in_bins or not functions <= _OF_CLASSES | _OF_VALUES:
+    nominal = shared.factors.nominal is not None
+    if not functions <= _OF_CLASSES | OF_VALUES or (in_bins and not nominal):
         return shared
     roles = ("factors", "test_factors", "validation_factors")
     given = {role: getattr(shared, role) for role in roles if getattr(shared, role) is not None}
-    sizes, numbers = _occurring(given.values(), keep_values=bool(functions & _OF_VALUES))
-    if sizes == shared.factors.sizes:
+    keeps = "sizes" if in_bins else "values" if functions & OF_VALUES else None
+    sizes, numbers = _occurring(given.values(), keeps)
+    if sizes == shared.factors.sizes and not numbers:
         return shared
 
     def counted(factors):
@@ -48,18 +53,24 @@ def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
     return shared._replace(**{role: counted(factors) for role, factors in given.items()})
 
 
-def _occurring(roles: Iterable[Factors], *, keep_values: bool) -> tuple[tuple[int | None, ...], dict[int, np.ndarray]]:
-    """Each factor's size by the classes that occur, and where that changes it, each class's number."""
+def _occurring(roles: Iterable[Factors], keeps: Literal["sizes", "values"] | None) -> tuple:
+    """Each factor's size by the classes that occur, and numbers for the classes of factors where these change."""
     roles = tuple(roles)
     sizes, numbers = list(roles[0].sizes), {}
+    nominal = roles[0].nominal or (False,) * len(sizes)
     for j, size in enumerate(roles[0].sizes):
         if size is None:
             continue
-        columns = (np.asarray(factors.values)[:, j].astype(np.int32) for factors in roles)
-        occurs = sum(np.bincount(column, minlength=size) for column in columns) > 0
-        if occurs.all():
+        column = np.concatenate([np.asarray(factors.values)[:, j].astype(np.int32) for factors in roles])
+        occurs = np.bincount(column, minlength=size) > 0
+        if nominal[j]:
+            classes, first = np.unique(column, return_index=True)
+            sizes[j], numbers[j] = len(classes), np.zeros(size, int)
+            numbers[j][classes[np.argsort(first)]] = np.arange(len(classes))
             continue
-        sizes[j] = int(occurs.nonzero()[0][-1]) + 1 if keep_values else int(occurs.sum())
-        if not keep_values:
+        if occurs.all() or keeps == "sizes":
+            continue
+        sizes[j] = int(occurs.nonzero()[0][-1]) + 1 if keeps == "values" else int(occurs.sum())
+        if keeps is None:
             numbers[j] = np.cumsum(occurs) - 1
     return tuple(sizes), numbers

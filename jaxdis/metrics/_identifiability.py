@@ -7,24 +7,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdis._core.arrays import moments, safe_divide
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import Count, Positive
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
 from jaxdis.factors import Codes, Factors, Sample
-from jaxdis.relations._correlation import correlation
-from jaxdis.relations._samples import read, varied
+from jaxdis.relations._correlation import correlation, mid_ranks
+from jaxdis.relations._samples import indicators, read, varied
 from jaxdis.scores._gaps import FactorScore
 from jaxdis.scores._reading import mean_over_factors, only_valid
 from jaxdis.scores._reading import read as read_relation
 
 
 class Predicted(NamedTuple):
-    """Standardized held-out factors ``truth [m, k]``, their predictions ``predicted [m, k]``, and ``defined [k]``: the
+    """Standardized held-out factors ``truth [m, c]`` and their predictions ``predicted [m, c]``, in columns that
+    ``member [c, k]`` assigns to factors: one for each, or for each class of a nominal factor. ``defined [k]``: the
     factors that vary in training and in the held-out samples, none if a code is not finite; ``finite []``."""
 
-    predicted: Float[Array, "m k"]
-    truth: Float[Array, "m k"]
+    predicted: Float[Array, "m c"]
+    truth: Float[Array, "m c"]
+    member: Float[Array, "c k"]
     defined: Bool[Array, " k"]
     finite: Bool[Array, ""]
 
@@ -49,7 +52,7 @@ def linear_prediction(
     """Predict each factor on held-out samples from all codes by ridge regression.
 
     Codes and factors are standardized by the training samples; ``‖y − X w‖² / n + penalty ‖w‖²`` is least. Class
-    numbers are taken as values.
+    numbers are taken as values; a nominal factor's classes have an indicator each, which count by their variances.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -86,7 +89,8 @@ def kernel_prediction(
     """Predict each factor on held-out samples from all codes by ridge regression with a Gaussian kernel.
 
     Codes and factors are standardized by the training samples. The kernel is ``exp(−inverse_width ‖x − y‖²)``, and
-    predictions are ``K(test, train) (K + penalty)⁻¹ y``. Class numbers are taken as values.
+    predictions are ``K(test, train) (K + penalty)⁻¹ y``. Class numbers are taken as values; a nominal factor's classes
+    have an indicator each, which count by their variances.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
@@ -113,10 +117,14 @@ def kernel_prediction(
 
 def _predicted(codes, factors, test, active, predict) -> Predicted:
     samples = read(codes, factors, test, active)
-    values, truth = (given.values.astype(jnp.float32) for given in (factors, test.factors))
-    predicted = predict(samples.train, values, samples.held_out)
-    defined = varied(values) & varied(truth)
-    return Predicted(predicted, standardized(truth, like=values), defined, samples.finite.all())
+    (values, groups), (truth, _) = indicators(factors), indicators(test.factors)
+    # Indicators count by their variances, so that a factor's have a variance of 1 together.
+    alone = np.repeat(np.array(groups.sizes) == 1, groups.sizes)
+    scale = jnp.where(alone, 1.0, moments(values)[1])[None, :]
+    predicted = predict(samples.train, values, samples.held_out) * scale
+    truth, member = standardized(truth, like=values) * scale, jnp.asarray(groups.member)
+    defined = varied(factors.values) & varied(test.factors.values)
+    return Predicted(predicted, truth, member, defined, samples.finite.all())
 
 
 def _spread_rows(values: Float[Array, "n k"] | Int[Array, "n k"], count: int) -> Int[Array, " r"]:
@@ -139,12 +147,12 @@ def _spread_rows(values: Float[Array, "n k"] | Int[Array, "n k"], count: int) ->
 
 def explained_variance(predictions: Predicted) -> FactorScore:
     """The share of held-out variance that predictions explain, R², averaged over factors."""
-    return _mean(explained(predictions.predicted, predictions.truth), predictions)
+    return _mean(explained(predictions.predicted, predictions.truth, predictions.member), predictions)
 
 
 def prediction_correlation(predictions: Predicted) -> FactorScore:
     """Each factor's absolute correlation with its prediction on held-out samples, averaged over factors."""
-    return _mean(correlated(predictions.predicted, predictions.truth), predictions)
+    return _mean(correlated(predictions.predicted, predictions.truth, predictions.member), predictions)
 
 
 def _mean(per_factor, predictions: Predicted) -> FactorScore:
@@ -176,6 +184,8 @@ def mcc_test(
 
     - In [0, 1]; about ``0.8 / √m`` for noise, however many codes there are. A constant code changes nothing.
     - A factor without a code (fewer codes than factors) counts 0.
+    - A nominal factor is matched by the correlation ratio, and judged by the code's correlation with the mean code of
+      each class in training.
     - Invariant under affine maps, code by code, with ``"spearman"`` under monotone ones. Deterministic.
     - Factors with one value in training or in the test samples are left out and NaN in their part, also of ``train``;
       the former are not matched. Any non-finite code gives NaN.
@@ -183,9 +193,10 @@ def mcc_test(
     Reference: Hyvärinen & Morioka 2016; Khemakhem et al. 2020.
     """
     train = read_relation(correlation(codes, factors, kind=kind, active=active))
-    held_out = correlation(test.codes, test.factors, kind=kind, active=active)
     allowed = train.active[:, None] & train.valid[None, :]
     code = assign(jnp.where(allowed, train.strength, jnp.nan), maximize=True).row
+    judging = test.factors if factors.nominal is None else _as_means(codes, factors, test.factors, code, kind)
+    held_out = correlation(test.codes, judging, kind=kind, active=active)
     finite = ~jnp.isnan(train.strength).any() & jnp.isfinite(test.codes).all()
 
     def of_matched(strength):
@@ -193,7 +204,20 @@ def mcc_test(
         return jnp.where(finite, jnp.where(code >= 0, matched, 0.0), jnp.nan)
 
     fitted, per_factor = of_matched(train.strength), of_matched(held_out.strength)
-    judged = train.valid & (held_out.ceiling > 0)
+    judged = train.valid & varied(test.factors.values)
     train = train._replace(valid=judged, num_factors=judged.sum().astype(jnp.float32))
     means = (mean_over_factors(values, train) for values in (per_factor, fitted))
     return HeldOutMatching(*means, only_valid(per_factor, train), code)
+
+
+def _as_means(codes, factors: Factors, others: Factors, code: Int[Array, " k"], kind: str) -> Factors:
+    """Other samples' factors, with the mean code (or rank) of each nominal class in training as its value."""
+    columns = codes[:, jnp.maximum(code, 0)]
+    columns = mid_ranks(columns) if kind == "spearman" else columns
+    columns = columns - columns.mean(axis=0)[None, :]
+    (hot, groups), (judged, _) = indicators(factors), indicators(others)
+    of_column = columns @ groups.member.T  # each class's own factor's code
+    mean = safe_divide((hot * of_column).sum(axis=0), hot.sum(axis=0))  # 0, the mean of all, where training has none
+    values = jnp.where(np.array(factors.nominal)[None, :], (judged * mean[None, :]) @ groups.member, others.values)
+    sizes = tuple(None if each else size for size, each in zip(factors.sizes, factors.nominal, strict=True))
+    return Factors(values.astype(jnp.float32), sizes, factors.names, factors.periods)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 from jaxdis._core.arrays import finite_codes, ordered_keys, running_sums, safe_divide, stable_order
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import NonNegative, Range
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors
 from jaxdis.metrics._dependent_gaps import Dimensions
@@ -33,6 +34,7 @@ class Paths(NamedTuple):
     finite: Bool[Array, ""]
 
 
+@metric(needs_order=True)
 def factor_paths(
     codes: Codes, factors: Factors, *, points: Points = 10, active: Bool[Array, " d"] | None = None
 ) -> Paths:
@@ -48,7 +50,7 @@ def factor_paths(
 
     Contract:
 
-    - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Deterministic. One-valued and nominal factors are left out and NaN in their part. Any non-finite code gives NaN.
     - Other codes vary along the path, as they do in the data: a factor that depends on two codes changes less along
       each.
 

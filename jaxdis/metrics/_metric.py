@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core.options import shown
@@ -189,6 +191,8 @@ def apply(
     The key is folded with the spec's own seed, so that no number depends on which other metrics are requested.
     """
     reads = spec.reads
+    if spec.needs_order and sample.factors.nominal is not None:
+        sample, test, validation = (None if role is None else _ordered(role) for role in (sample, test, validation))
     optional = {
         "weights": sample.weights,
         "variances": sample.variances,
@@ -203,6 +207,13 @@ def apply(
         arguments["test"] = test
     keys = (jax.random.fold_in(key, spec.seed),) if reads.key else ()
     return spec(*keys, sample.codes, sample.factors, **arguments)
+
+
+def _ordered(sample: Sample) -> Sample:
+    """The sample with one value in each nominal factor, which every function leaves out."""
+    factors = sample.factors
+    values = jnp.where(np.array(factors.nominal)[None, :], jnp.zeros_like(factors.values), factors.values)
+    return sample._replace(factors=dataclasses.replace(factors, values=values))
 
 
 def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:

@@ -78,7 +78,7 @@ def mutual_information_neighbors(
     return Relation.of(jnp.minimum(strength, limit[None, :]), ceiling, active=active, finite=finite)
 
 
-@metric(distinct_samples=True)
+@metric(distinct_samples=True, needs_order=True)
 def mutual_information_neural(
     key: PRNGKeyArray,
     codes: Codes,
@@ -112,6 +112,7 @@ def mutual_information_neural(
       A bootstrap passes on half the samples, so it needs 1,536. :func:`mutual_information_neighbors` has no
       such limit.
     - How classes are numbered matters: 40 classes that a code lists in order give 3.7 nats, relabeled at random 1.5.
+      Nominal factors are left out.
     - Stochastic, with the same random numbers for every pair. Takes seconds per pair.
 
     Reference: Belghazi et al. 2018; Julka et al. 2024, §III-A.
@@ -126,7 +127,7 @@ def mutual_information_neural(
     return Relation.of(strength, ceiling, active=active, finite=finite)
 
 
-@metric(distinct_samples=True)
+@metric(distinct_samples=True, needs_order="neural")
 def impact_intensity(
     key: PRNGKeyArray,
     codes: Codes,

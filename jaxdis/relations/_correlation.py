@@ -7,7 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdis._core.arrays import finite_codes, moments, ordered_keys, product_over_samples, sort_columns, stable_order
+from jaxdis._core.arrays import (
+    finite_codes,
+    moments,
+    ordered_keys,
+    product_over_samples,
+    safe_divide,
+    sort_columns,
+    stable_order,
+    weighted_mean,
+)
+from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
 from jaxdis.relations._blocks import by_code
 from jaxdis.relations._relation import Relation
@@ -38,7 +48,8 @@ def correlation(
 
     - In [0, 1]; a constant code's row is 0. Deterministic.
     - Pearson is invariant under affine maps, Spearman under monotone ones, code by code.
-    - The order of class numbers matters, and means little for a factor such as shape.
+    - The order of class numbers matters. Of a nominal factor, the multiple correlation with indicators of its ``v``
+      classes (the correlation ratio), which does not depend on an order; noise has about ``√((v − 1) / n)``.
     - Of a circular factor, the multiple correlation with its sine and cosine.
 
     Reference: the relation in MCC (Hyvärinen & Morioka 2016, §5).
@@ -65,7 +76,8 @@ def r2(
 
     - In [0, 1]; a constant code's row is 0. Deterministic.
     - Invariant under affine maps, code by code, except for the absolute threshold, which is kept from the reference.
-    - For a circular factor, how much of the code's variance its sine and cosine explain.
+    - For a circular factor, how much of the code's variance its sine and cosine explain, and for a nominal one, how
+      much the class does.
 
     Reference: Kumar et al. 2018, §4 (SAP for continuous factors); Locatello et al. 2020, §4.2.6. Both papers take
     classification accuracy for discrete factors; other libraries call the squared correlation with class numbers SAP
@@ -97,6 +109,13 @@ def _correlations(codes, factors: Factors, weights, kind):
         waves, deviations = _unit(jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=1), weights)
         strength = strength.at[:, j].set(_multiple(_products(codes, waves, even), _products(waves, waves, even)))
         factor_deviation = factor_deviation.at[j].set(deviations.max())
+    if nominal := [j for j, each in enumerate(factors.nominal or ()) if each]:
+        among = factors.select(nominal)
+        hot, member = one_hot_of(among.values.astype(jnp.int32), among.sizes), Groups.of(among.sizes).member
+        shares = weighted_mean(hot, even)
+        ratio = safe_divide(_products(codes, hot, even) ** 2, jnp.broadcast_to(shares, (codes.shape[1], len(shares))))
+        strength = strength.at[:, np.array(nominal)].set(jnp.sqrt(ratio @ member))
+        factor_deviation = factor_deviation.at[np.array(nominal)].set(jnp.sqrt((shares * (1 - shares)) @ member))
     return jnp.minimum(strength, 1.0), code_deviation, factor_deviation
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from jaxdis._core.arrays import finite_codes, sort_columns
+from jaxdis._core.arrays import finite_codes, moments, safe_divide, sort_columns
 from jaxdis._core.kernels.tables import joint_tables
 from jaxdis._core.options import Bins, NonNegative, Penalties, Positive
 from jaxdis._core.spec import metric
@@ -18,7 +18,7 @@ from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
 from jaxdis.relations._logistic_relations import one_minus_nrmse
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import candidates, read, varied
+from jaxdis.relations._samples import candidates, indicators, read, varied
 
 
 @by_code
@@ -85,7 +85,8 @@ def lasso_importance(
     """Fit a lasso from all standardized codes to each standardized factor: absolute coefficients.
 
     ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients may exceed if codes correlate. ``fit[j]`` is
-    measured on held-out samples. Class numbers are taken as values.
+    measured on held-out samples. Class numbers are taken as values; a nominal factor's classes have an indicator each,
+    and count by their variances.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``.
 
@@ -93,7 +94,8 @@ def lasso_importance(
       penalty: weight of the L1 norm; or several to choose among.
       informativeness: what ``fit`` is. ``"nrmse"``: one minus the normalized root-mean-square error, ``1 − RMSE /
         σ(factor)`` on held-out samples (1 is perfect, 0 no better than the mean). ``"accuracy"``: how often the
-        prediction is nearest to the true class number (NaN for a continuous factor).
+        prediction is nearest to the true class number, or the true class has the largest one (NaN for a continuous
+        factor).
 
     Contract:
 
@@ -108,23 +110,32 @@ def lasso_importance(
     """
     penalties, validation = candidates("penalty", penalty, validation)
     samples, chosen = read(codes, factors, test, active, validation), None
-    values, truth = (factors.values.astype(jnp.float32) for factors in (factors, test.factors))
+    (values, groups), (truth, _) = indicators(factors), indicators(test.factors)
+    share = (moments(values)[1] ** 2)[:, None] * groups.member  # how much of a factor's variance each column has
+    share = safe_divide(share, jnp.broadcast_to(share.sum(axis=0), share.shape))
     if validation is None:
         model = lasso_standardized(samples.train, values, penalties[0])
     else:
-        goals = validation.factors.values.astype(jnp.float32)
-        model, chosen, _ = lasso_validated(samples.train, values, samples.validation, goals, penalties=penalties)
+        goals, _ = indicators(validation.factors)
+        given = samples.train, values, samples.validation, goals
+        model, chosen, _ = lasso_validated(*given, penalties=penalties, together=share)
+        chosen = (chosen[:, None] * share).sum(axis=0)
     predicted = truth - standardized_error(model, samples.held_out, truth).T * model.target_deviation[None, :]
     if informativeness == "nrmse":
-        fit = one_minus_nrmse(predicted, truth)
+        fit = one_minus_nrmse(predicted, truth, groups.member)
     else:
-        last = np.array([samples.sizes], np.float32) - 1
+        named = [
+            jnp.argmax(predicted[:, part], axis=1).astype(jnp.float32)
+            if part.stop > part.start + 1
+            else jnp.round(jnp.clip(predicted[:, part.start], 0, size - 1))
+            for part, size in zip(groups.slices(), samples.sizes, strict=True)
+        ]
         discrete = np.array([size is not None for size in factors.sizes])
-        right = jnp.round(jnp.clip(predicted, 0, last)) == truth
+        right = jnp.stack(named, axis=1) == test.factors.values.astype(jnp.float32)
         fit = jnp.where(discrete, right.mean(axis=0, dtype=jnp.float32), jnp.nan)
-    fit = jnp.where(samples.finite.all() & varied(truth), fit, jnp.nan)
-    ceiling = varied(values).astype(jnp.float32)
-    return Relation.of(jnp.abs(model.weights), ceiling, fit=fit, active=active, finite=samples.finite, chosen=chosen)
+    fit = jnp.where(samples.finite.all() & varied(test.factors.values), fit, jnp.nan)
+    strength, ceiling = jnp.abs(model.weights) @ share, varied(factors.values).astype(jnp.float32)
+    return Relation.of(strength, ceiling, fit=fit, active=active, finite=samples.finite, chosen=chosen)
 
 
 @by_code

@@ -17,7 +17,7 @@ from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import Samples, read, varied
+from jaxdis.relations._samples import Samples, indicators, read, varied
 
 
 @by_code
@@ -87,7 +87,8 @@ def logistic_importance(
     Options:
       inverse_penalty: scikit-learn's ``C``; larger values regularize less.
       informativeness: what ``fit`` is. ``"accuracy"``: how often samples are classified correctly. ``"nrmse"``: ``1 −
-        RMSE / σ`` for the expected class number (1 is perfect, 0 no better than the mean).
+        RMSE / σ`` for the expected class number, or the probabilities of a nominal factor's classes (1 is perfect, 0 no
+        better than the mean).
 
     Contract:
 
@@ -106,7 +107,7 @@ def logistic_importance(
         jnp.abs(model.coefficients[:, part]) @ occurs[part] / occurs[part].sum()
         for part in Groups.of(samples.sizes).slices()
     ]
-    fit = samples.by_factor(_fit(model, held_out, samples.truth, samples.sizes, informativeness))
+    fit = samples.by_factor(_fit(model, held_out, samples, test.factors, informativeness))
     ceiling = samples.usable.astype(jnp.float32)
     return Relation.of(jnp.stack(weights, axis=1), ceiling, fit=fit, active=active, finite=samples.finite)
 
@@ -115,19 +116,23 @@ def _standardized(samples: Samples) -> tuple[Float[Array, "n d"], Float[Array, "
     return standardized(samples.train), standardized(samples.held_out, like=samples.train)
 
 
-def _fit(model, held_out, truth, sizes, informativeness) -> Float[Array, " j"]:
+def _fit(model, held_out, samples: Samples, factors: Factors, informativeness) -> Float[Array, " k"]:
+    sizes = samples.sizes
     if informativeness == "accuracy":
-        return (predict(model, held_out, sizes) == truth).astype(jnp.float32).mean(axis=0)
+        return (predict(model, held_out, sizes) == samples.truth).astype(jnp.float32).mean(axis=0)
     probability = jnp.exp(log_probabilities(model, held_out, sizes))
+    truth, groups = indicators(factors)
     expected = [
-        probability[:, part] @ jnp.arange(size, dtype=jnp.float32)
-        for part, size in zip(Groups.of(sizes).slices(), sizes, strict=True)
+        probability[:, part] if nominal > 1 else (probability[:, part] @ jnp.arange(size, dtype=jnp.float32))[:, None]
+        for part, size, nominal in zip(Groups.of(sizes).slices(), sizes, groups.sizes, strict=True)
     ]
-    return one_minus_nrmse(jnp.stack(expected, axis=1), truth.astype(jnp.float32))
+    return one_minus_nrmse(jnp.concatenate(expected, axis=1), truth, groups.member)
 
 
-def one_minus_nrmse(predicted: Float[Array, "n k"], truth: Float[Array, "n k"]) -> Float[Array, " k"]:
-    """``1 − RMSE / σ(truth)``: 1 is perfect, 0 no better than the mean; NaN where the truth does not vary."""
-    error = jnp.sqrt(((predicted - truth) ** 2).mean(axis=0))
-    deviation = truth.std(axis=0)
+def one_minus_nrmse(
+    predicted: Float[Array, "n c"], truth: Float[Array, "n c"], member: Float[np.ndarray, "c k"]
+) -> Float[Array, " k"]:
+    """``1 − RMSE / σ(truth)`` over each factor's columns: 1 is perfect, 0 no better than the mean, NaN if constant."""
+    error = jnp.sqrt(((predicted - truth) ** 2).mean(axis=0) @ member)
+    deviation = jnp.sqrt(truth.var(axis=0) @ member)
     return jnp.where(deviation > 0, 1 - safe_divide(error, deviation), jnp.nan)

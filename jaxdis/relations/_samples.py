@@ -2,12 +2,14 @@
 
 from typing import Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core import options
 from jaxdis._core.arrays import finite_codes, safe_divide
+from jaxdis._learners.groups import Groups
 from jaxdis.factors import Codes, Factors, Sample
 
 # What accuracy counts as chance.
@@ -107,6 +109,18 @@ def read(
 def varied(values: Float[Array, "n k"] | Int[Array, "n k"]) -> Bool[Array, " k"]:
     """Which factors have more than one value."""
     return values.max(axis=0) > values.min(axis=0)
+
+
+def indicators(factors: Factors) -> tuple[Float[Array, "n c"], Groups]:
+    """Factors as columns: an indicator for each class of a nominal factor, the value or class number of others."""
+    nominal = factors.nominal or (False,) * len(factors.sizes)
+    groups = Groups.of(tuple(size if each else 1 for size, each in zip(factors.sizes, nominal, strict=True)))
+    values = factors.values.astype(jnp.float32)
+    columns = [
+        jax.nn.one_hot(values[:, j].astype(jnp.int32), groups.sizes[j]) if each else values[:, j : j + 1]
+        for j, each in enumerate(nominal)
+    ]
+    return jnp.concatenate(columns, axis=1), groups
 
 
 def candidates(option: str, values: int | float | tuple, validation: Sample | None) -> tuple[tuple, Sample | None]:

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from jaxdis._core.arrays import moments, safe_divide, weighted_mean
 from jaxdis._core.options import Count, Cuts, Depth, Depths, Positive
 from jaxdis._core.spec import Spec, metric
 from jaxdis._learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis._learners.forest import Criterion, fit_forest
 from jaxdis.factors import Codes, Factors, Sample, Weights
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import candidates, read, varied
+from jaxdis.relations._samples import Samples, candidates, read, varied
 
 
 def boosted_trees(
@@ -106,9 +107,9 @@ def random_forest(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``, weights ``[n]``.
 
     Options:
-      criterion: ``"variance"`` is regression on class numbers or values, with ``fit`` the ``1 − RMSE / σ`` on held-out
-        samples; ``"gini"`` and ``"entropy"`` are classification, with ``fit`` the accuracy (NaN for a continuous
-        factor).
+      criterion: ``"variance"`` is regression on class numbers or values, or on the indicators of a nominal factor's
+        classes together, with ``fit`` the ``1 − RMSE / σ`` on held-out samples; ``"gini"`` and ``"entropy"`` are
+        classification, with ``fit`` the accuracy (NaN for a continuous factor).
       trees: trees per forest.
       depth: largest depth; or several to choose among on validation samples.
       choose_depth: with a single ``depth``, choose for each factor the depth up to it with the smallest error on the
@@ -135,33 +136,67 @@ def random_forest(
     """
     depths, validation = candidates("depth", depth, validation)
     samples = read(codes, factors, test, active, validation)
-    codes, held_out = samples.train, samples.held_out
-    if validation is not None:
-        held_out = jnp.concatenate([held_out, samples.validation])
-    if weights is not None:
-        codes = without_weightless(codes, weights)
+    options = {"trees": trees, "features": features, "bootstrap": bootstrap, "max_bins": max_bins}
+    grow = functools.partial(_grown, key, samples, depths=depths, choose_depth=choose_depth, weights=weights, **options)
+    nominal = np.array(factors.nominal or (False,) * len(factors.sizes)) & (criterion == "variance")
+    # Variance summed over indicators of all classes is Gini's impurity, whose forests predict these indicators.
+    parts = [(part, given) for part, given in ((~nominal, criterion), (nominal, "gini")) if part.any()]
+    found = []
+    for part, given in parts:
+        roles = [None if role is None else role.select(np.flatnonzero(part)) for role in (factors, test.factors)]
+        chosen_by = None if validation is None else validation.factors.select(np.flatnonzero(part))
+        found.append(grow(*roles, chosen_by, criterion=given, squared=criterion == "variance"))
+    order = np.argsort(np.concatenate([np.flatnonzero(part) for part, _ in parts]))
+    importance, fit, chosen = (
+        None if each[0] is None else jnp.concatenate(each, axis=-1)[..., order] for each in zip(*found, strict=True)
+    )
+    fit = jnp.where(varied(test.factors.values), fit, jnp.nan)
+    importance = importance / jnp.where(importance.sum(axis=0) > 0, importance.sum(axis=0), 1.0)[None]
+    if criterion != "variance":
+        continuous = np.array([size is None for size in factors.sizes])
+        importance = jnp.where(continuous[None], jnp.nan, importance)
+        fit, chosen = jax.tree.map(lambda values: jnp.where(continuous, jnp.nan, values), (fit, chosen))
+    return _relation(importance, fit, factors, weights, active, samples.finite, chosen)
+
+
+def _grown(
+    key,
+    samples: Samples,
+    factors: Factors,
+    held_out: Factors,
+    validation: Factors | None,
+    *,
+    criterion: Criterion,
+    squared: bool,
+    depths: tuple[int, ...],
+    choose_depth: bool,
+    weights,
+    trees: int,
+    bootstrap: bool,
+    **options,
+):
+    """Forests for some factors: importances ``[d, k]``, ``fit [k]`` and chosen depths ``[k]``, or None."""
+    codes = samples.train if weights is None else without_weightless(samples.train, weights)
+    judged = samples.held_out if validation is None else jnp.concatenate([samples.held_out, samples.validation])
     discrete = [size for size in factors.sizes if size is not None]
-    regression = criterion == "variance"
     forest = fit_forest(
         key,
         codes,
         factors.values,
-        held_out,
-        classes=None if regression else max([*discrete, 2]),
+        judged,
+        classes=None if criterion == "variance" else max([*discrete, 2]),
         criterion=criterion,
         trees=trees,
         depth=max(depths),
-        features=features,
         bootstrap=bootstrap,
-        max_bins=max_bins,
         weights=weights,
+        **options,
     )
-
-    errors = functools.partial(_errors, regression)
-    cut, levels, compared = test.factors.num_samples, np.arange(max(depths)), None
+    errors = functools.partial(_errors, squared)
+    cut, levels, compared = held_out.num_samples, np.arange(max(depths)), None
     if validation is not None:
         levels = np.unique(depths) - 1
-        compared = errors(forest.test[:, levels, cut:] / trees, validation.factors)
+        compared = errors(forest.test[:, levels, cut:] / trees, validation)
     elif choose_depth and bootstrap:
         seen = jnp.ones(codes.shape[0]) if weights is None else weights
         left_out = seen * (forest.left_out > 0).astype(jnp.float32)
@@ -171,24 +206,21 @@ def random_forest(
     best = jnp.full(len(pick), -1) if compared is None else jnp.argmin(compared, axis=1)
     level = jnp.asarray(levels)[best]
     chosen = None if compared is None else (level + 1).astype(jnp.float32)
-    fit = 1 - errors(forest.test[pick, level, :cut][:, None] / trees, test.factors)[:, 0]
-    fit = jnp.where(varied(test.factors.values), fit, jnp.nan)
-    importance = forest.importance[pick, level].T
-    importance = importance / jnp.where(importance.sum(axis=0) > 0, importance.sum(axis=0), 1.0)[None]
-    if not regression:
-        continuous = np.array([size is None for size in factors.sizes])
-        importance = jnp.where(continuous[None], jnp.nan, importance)
-        fit, chosen = jax.tree.map(lambda values: jnp.where(continuous, jnp.nan, values), (fit, chosen))
-    return _relation(importance, fit, factors, weights, active, samples.finite, chosen)
+    fit = 1 - errors(forest.test[pick, level, :cut][:, None] / trees, held_out)[:, 0]
+    return forest.importance[pick, level].T, fit, chosen
 
 
-def _errors(regression: bool, outputs: Float[Array, "k l n p"], factors: Factors, weights=None) -> Float[Array, "k l"]:
-    """How far mean predictions err at every depth: RMSE / σ, or the share of wrong classes."""
+def _errors(squared: bool, outputs: Float[Array, "k l n p"], factors: Factors, weights=None) -> Float[Array, "k l"]:
+    """How far mean predictions err at every depth: RMSE / σ of values or indicators, or the share of wrong classes."""
     weights = jnp.ones(factors.num_samples) if weights is None else weights
 
     def error(outputs, values):
-        if regression:
+        if outputs.shape[1] == 1:
             return 1 - one_minus_error(outputs[:, 0], values, weights)
+        if squared:
+            hot = jax.nn.one_hot(values.astype(jnp.int32), outputs.shape[1])
+            wrong, variance = weighted_mean((outputs - hot) ** 2, weights).sum(), (moments(hot, weights)[1] ** 2).sum()
+            return jnp.where(variance > 0, jnp.sqrt(safe_divide(wrong, variance)), 1.0)
         right = (jnp.argmax(outputs, axis=1) == values.astype(jnp.int32)).astype(jnp.float32)
         return 1 - (right * weights).sum() / jnp.maximum(weights.sum(), 1.0)
 

@@ -1,17 +1,20 @@
 """What a table's columns are as factors: which are classes, their numbers, and which samples lack a value."""
 
 import math
+import re
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jaxdis._core.options import Positive, checked_value, shown
+from jaxdis._core.options import Positive, checked_value, listed, shown
+from jaxdis._core.tables.column_files import parsed
 from jaxdis._core.tables.columns import Column
 
-Kind = Literal["classes", "continuous", "circular"]
+Kind = Literal["classes", "nominal", "ordered", "continuous", "circular"]
 Missing = Literal["error", "drop", "each"]
-KINDS = ("classes", "continuous", "circular")
+KINDS = typing.get_args(Kind)
 # As many different values may be classes in a table of any length.
 FEW_CLASSES = 10
 
@@ -21,7 +24,8 @@ class Numbered(NamedTuple):
 
     ``values [n, k]`` of the kept rows; ``sizes``, None for a continuous factor; ``periods``, None for all but circular
     ones; ``classes``, the values that class numbers stand for, or None; ``rows [n]``, the kept rows; ``num_rows`` of
-    the table; ``present [n, k]``, which values there are, or None for all.
+    the table; ``present [n, k]``, which values there are, or None for all; ``nominal``, whether a factor's classes have
+    no order.
     """
 
     values: np.ndarray
@@ -31,6 +35,15 @@ class Numbered(NamedTuple):
     rows: np.ndarray
     num_rows: int
     present: np.ndarray | None
+    nominal: tuple[bool, ...]
+
+
+class _Wanted(NamedTuple):
+    """What a column is said to hold: the kind, a circular factor's period, and all classes in order."""
+
+    kind: Kind | None = None
+    period: float | None = None
+    order: tuple | None = None
 
 
 def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) -> Numbered:
@@ -40,7 +53,7 @@ def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) ->
       ValueError: for an unknown column or kind, missing values, text among numbers, or classes that hardly repeat.
     """
     missing = checked_value("missing", Missing, missing)
-    kinds = {name: _kind_and_period(name, kind) for name, kind in kinds.items()}
+    kinds = {name: _wanted(name, kind) for name, kind in kinds.items()}
     for name in kinds:
         if name not in columns:
             raise ValueError(f"kinds: must name columns among {', '.join(columns)}, got {shown(name)}")
@@ -49,7 +62,7 @@ def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) ->
     present = np.array([[entry is not None for entry in column.entries] for column in columns.values()], bool).T
     rows = np.arange(len(present)) if missing == "each" else _whole_rows(present, tuple(columns), missing)
     values = np.zeros(present.shape)
-    sizes, periods, classes = [], [], []
+    sizes, periods, classes, nominal = [], [], [], []
     for j, (name, column) in enumerate(columns.items()):
         there = rows[present[rows, j]]
         if len(there) < 2:
@@ -57,28 +70,56 @@ def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) ->
             raise ValueError(
                 f"must have at least 2 rows{where} in which no value is missing, got {len(there)} of {len(present)}"
             )
-        kind, period = kinds.get(name, ("continuous" if column.continuous else None, None))
+        kind, period, order = kinds.get(name, _Wanted("continuous" if column.continuous else None))
         entries = [column.entries[row] for row in there]
-        values[there, j], of_numbers = _factor(name, entries, kind, there, column.order)
+        values[there, j], of_numbers = _factor(name, entries, kind, there, order or column.order)
         classes.append(of_numbers)
         sizes.append(None if of_numbers is None else len(of_numbers))
         periods.append((period or _period(values[there, j])) if kind == "circular" else None)
+        nominal.append(_is_nominal(name, kind, column, of_numbers, order))
     present = None if present[rows].all() else present[rows]
-    return Numbered(values[rows], tuple(sizes), tuple(periods), tuple(classes), rows, len(values), present)
+    facts = tuple(map(tuple, (sizes, periods, classes)))
+    return Numbered(values[rows], *facts, rows, len(values), present, tuple(nominal))
 
 
-def columns_and_kinds(texts: Sequence[str]) -> tuple[list[str], dict[str, Kind]]:
-    """Columns as they are named in the shell: ``shape``, ``angle:continuous``."""
-    parts = [text.rpartition(":") for text in texts]
-    kinds = {name: kind for name, _, kind in parts if kind in KINDS and name}
-    return [name if name and kind in KINDS else text for text, (name, _, kind) in zip(texts, parts, strict=True)], kinds
+def columns_and_kinds(texts: Sequence[str]) -> tuple[list[str], dict[str, Kind | tuple]]:
+    """Columns as they are named in the shell: ``shape``, ``angle:continuous``, ``size:ordered=low,medium,high``."""
+    names, kinds = [], {}
+    for text in texts:
+        found = re.fullmatch(rf"(.+):(?:({'|'.join(KINDS)})|ordered=(.+))", text)
+        name, kind, order = found.groups() if found else (text, None, None)
+        names.append(name)
+        if found:
+            kinds[name] = kind or ("ordered", tuple(order.split(",")))
+    return names, kinds
 
 
-def _kind_and_period(name: str, kind) -> tuple[Kind, float | None]:
-    """``"circular"``, or ``("circular", 360.0)`` with the period."""
+def _wanted(name: str, kind) -> _Wanted:
+    """``"circular"``, ``("circular", 360.0)`` with the period, ``("ordered", ("low", "high"))`` with all classes."""
+    where = f"kinds: the {{}} of {shown(name)}"
     if isinstance(kind, tuple | list) and len(kind) == 2 and kind[0] == "circular":
-        return "circular", checked_value(f"kinds: the period of {shown(name)}", Positive, kind[1])
-    return checked_value(f"kinds of {shown(name)}", Kind, kind), None
+        return _Wanted("circular", checked_value(where.format("period"), Positive, kind[1]))
+    if isinstance(kind, tuple | list) and len(kind) == 2 and kind[0] == "ordered":
+        order = listed(kind[1])
+        once = order and len(set(order)) == len(order) and all(isinstance(value, str | int | float) for value in order)
+        if not once:
+            raise ValueError(f"{where.format('classes')} must be listed in order, once each, got {shown(kind[1])}")
+        return _Wanted("ordered", order=tuple(parsed(order)))
+    return _Wanted(checked_value(f"kinds of {shown(name)}", Kind, kind))
+
+
+def _is_nominal(name: str, kind: Kind | None, column: Column, classes: tuple | None, order: tuple | None) -> bool:
+    """Whether classes have no order: they are declared so, or are text whose order nobody declared."""
+    texts = classes is not None and any(isinstance(value, str) for value in classes)
+    if kind == "ordered" and order is None and texts and not column.ordered:
+        raise ValueError(
+            f"column {shown(name)} must have its classes listed in order, got text; kinds={{{name!r}: ('ordered', "
+            f"({', '.join(map(repr, classes[:3]))}{', …' if len(classes) > 3 else ''}))}} with the least first "
+            f"({name}:ordered=…,… in the shell)"
+        )
+    if classes is None or kind == "ordered" or (kind is None and column.ordered):
+        return False
+    return kind == "nominal" or texts or column.ordered is False
 
 
 def _period(values: np.ndarray) -> float:

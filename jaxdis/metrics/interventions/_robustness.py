@@ -47,10 +47,11 @@ def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple
     There is room for the count expected for a uniform factor plus five standard deviations.
     """
     groups = []
-    for values, size in zip(factors.values.T, factors.sizes, strict=True):
+    nominal = factors.nominal or (False,) * factors.num_factors
+    for values, size, unordered in zip(factors.values.T, factors.sizes, nominal, strict=True):
         share = None if size is None else 1 / size
         # No more values than bins are in a bin each.
-        if factor_bins is not None and (size is None or size > factor_bins):
+        if factor_bins is not None and not unordered and (size is None or size > factor_bins):
             values = equal_width_bins(values.astype(jnp.float32)[:, None], factor_bins)[:, 0]
             share = 1 / factor_bins if size is None else ((size - 1) // factor_bins + 1) / size
             size = factor_bins
@@ -90,7 +91,8 @@ def irs(
 
     Options:
       quantile: 1 is the paper's supremum.
-      factor_bins: first cut every factor into this many equal-width bins; without it continuous factors are left out.
+      factor_bins: first cut every factor but nominal ones into this many equal-width bins; without it continuous
+        factors are left out.
 
     Contract:
 

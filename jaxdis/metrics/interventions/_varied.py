@@ -25,15 +25,16 @@ def draw_varied(
 ) -> Draws:
     """Batches whose samples agree in all factors but one; ``factor`` is that one.
 
-    Factors with more than ``factor_bins`` values are cut into equal-width bins. A factor can vary if some samples, in
-    each half, share all others and differ in it.
+    Ordered factors with more than ``factor_bins`` values are cut into equal-width bins. A factor can vary if some
+    samples, in each half, share all others and differ in it.
     """
     n, k = factors.values.shape
     which, halves, first, rest = jax.random.split(key, 4)
     held_out = jnp.zeros(n, jnp.int32).at[jax.random.permutation(halves, n)[n // 2 :]].set(1)
     values = factors.values.astype(jnp.float32)
     columns = values if factor_bins is None else equal_width_bins(values, factor_bins)
-    small = [j for j, size in enumerate(factors.sizes) if size is not None and size <= (factor_bins or size)]
+    nominal = factors.nominal or (False,) * k
+    small = [j for j, size in enumerate(factors.sizes) if size and (size <= (factor_bins or size) or nominal[j])]
     place = jnp.array(small, jnp.int32)
     columns = columns.astype(jnp.int32).at[:, place].set(factors.values[:, place].astype(jnp.int32))
 
@@ -111,8 +112,8 @@ def z_max(
       batch: samples per batch, drawn with repetition from those that share the values.
       prune: codes with a standard deviation below this do not compete.
       rescale: map chance to 0, ``(a − 1/k) / (1 − 1/k)``.
-      factor_bins: factors with more values, and continuous ones, are cut into this many equal-width bins, since few
-        samples agree exactly in many factors. None holds exact values, and no continuous factor.
+      factor_bins: ordered factors with more values, and continuous ones, are cut into this many equal-width bins, since
+        few samples agree exactly in many factors. None holds exact values, and no continuous factor.
 
     Contract:
 
