@@ -6,7 +6,7 @@ import numbers
 import os
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -76,7 +76,7 @@ class Factors:
         cls,
         table,
         columns: Sequence[str] | None = None,
-        kinds: Mapping[str, Kind | tuple[Literal["circular", "ordered"], float | Sequence]] | None = None,
+        kinds: Mapping[str, Kind | tuple] | None = None,
         missing: Missing = "error",
         names: Sequence[str] | None = None,
     ) -> "Factors":

@@ -218,6 +218,7 @@ def _as_means(codes, factors: Factors, others: Factors, code: Int[Array, " k"], 
     (hot, groups), (judged, _) = indicators(factors), indicators(others)
     of_column = columns @ groups.member.T  # each class's own factor's code
     mean = safe_divide((hot * of_column).sum(axis=0), hot.sum(axis=0))  # 0, the mean of all, where training has none
-    values = jnp.where(np.array(factors.nominal)[None, :], (judged * mean[None, :]) @ groups.member, others.values)
+    means, given = (judged * mean[None, :]) @ groups.member, others.values.astype(jnp.float32)
+    values = jnp.where(np.array(factors.nominal)[None, :], means, given)
     sizes = tuple(None if each else size for size, each in zip(factors.sizes, factors.nominal, strict=True))
-    return Factors(values.astype(jnp.float32), sizes, factors.names, factors.periods)
+    return Factors(values, sizes, factors.names, factors.periods)

@@ -143,8 +143,9 @@ def random_forest(
     parts = [(part, given) for part, given in ((~nominal, criterion), (nominal, "gini")) if part.any()]
     found = []
     for part, given in parts:
-        roles = [None if role is None else role.select(np.flatnonzero(part)) for role in (factors, test.factors)]
-        chosen_by = None if validation is None else validation.factors.select(np.flatnonzero(part))
+        columns = np.flatnonzero(part).tolist()
+        roles = [None if role is None else role.select(columns) for role in (factors, test.factors)]
+        chosen_by = None if validation is None else validation.factors.select(columns)
         found.append(grow(*roles, chosen_by, criterion=given, squared=criterion == "variance"))
     order = np.argsort(np.concatenate([np.flatnonzero(part) for part, _ in parts]))
     importance, fit, chosen = (

@@ -111,7 +111,7 @@ def _wanted(name: str, kind) -> _Wanted:
 def _is_nominal(name: str, kind: Kind | None, column: Column, classes: tuple | None, order: tuple | None) -> bool:
     """Whether classes have no order: they are declared so, or are text whose order nobody declared."""
     texts = classes is not None and any(isinstance(value, str) for value in classes)
-    if kind == "ordered" and order is None and texts and not column.ordered:
+    if kind == "ordered" and texts and (order or column.order) is None:
         raise ValueError(
             f"column {shown(name)} must have its classes listed in order, got text; kinds={{{name!r}: ('ordered', "
             f"({', '.join(map(repr, classes[:3]))}{', …' if len(classes) > 3 else ''}))}} with the least first "
