@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 from jaxdis._core.arrays import power_of_two_below, product_over_samples, rounding_of, safe_divide
 from jaxdis._core.factorizations import eigh, singular_values
 from jaxdis._core.options import Positive, Share
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
 from jaxdis.relations._correlation import mid_ranks
 
@@ -25,6 +26,7 @@ class Agreement(NamedTuple):
     pairs: Float[Array, "m m"]
 
 
+@metric()
 def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
     """Rank members without labels (UDR): how well do each member's codes map one to one onto those of others?
 
@@ -79,6 +81,7 @@ def _mean_where(values, mask):
     return safe_divide(jnp.where(mask, values, 0.0).sum(), mask.sum().astype(jnp.float32))
 
 
+@metric()
 def linear_cka(codes) -> Agreement:
     """Compute linear centered kernel alignment: do members place samples alike, up to a rotation and a scale?
 
@@ -123,6 +126,7 @@ def _linear_cka(codes, finite) -> Agreement:
     return _agreement(agree, (rows, own), finite)
 
 
+@metric()
 def svcca(codes, *, kept: Share = 0.99) -> Agreement:
     """Compute singular vector canonical correlation: do members span the same directions, whatever their scales?
 

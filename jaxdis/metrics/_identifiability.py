@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import Count, Positive
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
 from jaxdis.factors import Codes, Factors, Sample
@@ -38,6 +39,7 @@ class HeldOutMatching(NamedTuple):
     code: Int[Array, " k"]
 
 
+@metric()
 def linear_prediction(
     codes: Codes,
     factors: Factors,
@@ -73,6 +75,7 @@ def linear_prediction(
     return _predicted(codes, factors, test, active, lambda *given: linear_ridge(*given, penalty))
 
 
+@metric()
 def kernel_prediction(
     codes: Codes,
     factors: Factors,
@@ -137,11 +140,13 @@ def _spread_rows(values: Float[Array, "n k"] | Int[Array, "n k"], count: int) ->
     return jnp.concatenate([jnp.asarray(kept), spare])
 
 
+@metric()
 def explained_variance(predictions: Predicted) -> FactorScore:
     """The share of held-out variance that predictions explain, R², averaged over factors."""
     return _mean(explained(predictions.predicted, predictions.truth), predictions)
 
 
+@metric()
 def prediction_correlation(predictions: Predicted) -> FactorScore:
     """Each factor's absolute correlation with its prediction on held-out samples, averaged over factors."""
     return _mean(correlated(predictions.predicted, predictions.truth), predictions)
@@ -153,6 +158,7 @@ def _mean(per_factor, predictions: Predicted) -> FactorScore:
     return FactorScore(counted / predictions.defined.sum().astype(jnp.float32), per_factor)
 
 
+@metric()
 def mcc_test(
     codes: Codes,
     factors: Factors,

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 from jaxdis._core.arrays import finite_codes, ordered_keys, running_sums, safe_divide, stable_order
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import NonNegative, Range
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors
 from jaxdis.metrics._dependent_gaps import Dimensions
@@ -33,6 +34,7 @@ class Paths(NamedTuple):
     finite: Bool[Array, ""]
 
 
+@metric()
 def factor_paths(
     codes: Codes, factors: Factors, *, points: Points = 10, active: Bool[Array, " d"] | None = None
 ) -> Paths:
@@ -92,6 +94,7 @@ def factor_paths(
     return Paths(jnp.where((step > 0)[:, None, None], value, 0.0), step, spread, shown, finite.all())
 
 
+@metric()
 def monotonicity(paths: Paths, *, reg_dim: Dimensions | None = None, threshold: NonNegative = 0.05) -> FactorScore:
     """How monotonically each factor changes along its own code, averaged over factors.
 
@@ -115,6 +118,7 @@ def monotonicity(paths: Paths, *, reg_dim: Dimensions | None = None, threshold: 
     return _mean(jnp.where(known, jnp.abs(safe_divide(sign.sum(axis=1), jnp.abs(sign).sum(axis=1))), 0.0), paths)
 
 
+@metric()
 def smoothness(paths: Paths, *, reg_dim: Dimensions | None = None, tolerance: NonNegative = 0.2) -> FactorScore:
     """How smoothly each factor changes along its own code, averaged over factors.
 

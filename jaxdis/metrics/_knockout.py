@@ -100,6 +100,7 @@ def nk(
     )
 
 
+@metric()
 def knockout_curve(
     key: PRNGKeyArray,
     codes: Codes,
@@ -133,6 +134,7 @@ def knockout_curve(
     return samples.by_factor(correct.mean(axis=1))
 
 
+@metric()
 def knockout_table(
     key: PRNGKeyArray,
     codes: Codes,

@@ -96,8 +96,8 @@ def mutual_information_equal_count(
 ) -> Relation:
     """Estimate mutual information in nats between each code, cut into equal-count bins, and each factor (plug-in).
 
-    As :func:`mutual_information`, except that code ``i``'s dividers leave as nearly as possible ``m n / bins`` values
-    below them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
+    As :func:`mutual_information`, except that code ``i``'s dividers leave ``m n / bins`` values, rounded down, below
+    them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
     ``code_ceiling`` is computed with the first factor's bins.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.

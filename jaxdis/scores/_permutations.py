@@ -55,6 +55,7 @@ class IndependentGroups(NamedTuple):
     merge_size: Int[Array, " t"]
 
 
+@metric()
 def matching(relation: Relation, *, assignment: Solver = "auto") -> Matching:
     """Average over factors what share of its ceiling each reaches with the one code assigned to it.
 
@@ -114,6 +115,7 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
     return Amari(jnp.where(factors > 0, error, jnp.nan))
 
 
+@metric()
 def independent_groups(relation: Relation) -> IndependentGroups:
     """Count independent groups of codes and factors as a threshold falls through the relation's entries.
 
