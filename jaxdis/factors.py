@@ -278,13 +278,21 @@ class Sample(NamedTuple):
     """What a relation reads from one member.
 
     ``codes [n, d]``; ``factors``; ``weights [n]`` ≥ 0 or None (all 1); posterior ``variances [n, d]`` or None (each
-    code is taken as it is).
+    code is taken as it is); ``groups [n]``, equal numbers for samples that belong together, or None (none do).
     """
 
     codes: Float[Array, "n d"]
     factors: Factors
     weights: Float[Array, " n"] | None = None
     variances: Float[Array, "n d"] | None = None
+    groups: Int[Array, " n"] | None = None
+
+    def take(self, rows) -> "Sample":
+        """The same arrays at the given samples, ``[r]`` numbers."""
+        weights, variances, groups = (
+            None if part is None else part[rows] for part in (self.weights, self.variances, self.groups)
+        )
+        return Sample(self.codes[rows], self.factors.take(rows), weights, variances, groups)
 
 
 def _entries(values, name: str, k: int) -> list | None:

@@ -263,6 +263,8 @@ def as_numpy(array, name: str, advice: str = "; convert it by numpy.asarray(…,
     if isinstance(array, str | bytes) or array is None:
         raise ValueError(f"{name}: must be an array of numbers, got {shown(array)}")
     kind = type(array).__name__
+    if advice_for_parts := _parts_of(array):
+        raise ValueError(f"{name}: must be an array of numbers, got {kind}; give {advice_for_parts}")
     if dense := _to_dense(array):
         raise ValueError(f"{name}: must be a dense array, got {kind}, which is sparse; convert it by {dense}")
     try:
@@ -273,8 +275,34 @@ def as_numpy(array, name: str, advice: str = "; convert it by numpy.asarray(…,
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{name}: must be an array of numbers, got {kind} ({reason})") from None
     if converted.dtype == object:
+        if any(getattr(entry, "ndim", 0) or isinstance(entry, list | tuple) for entry in converted.ravel()[:1]):
+            advice = "; make the arrays or lists in it one array by numpy.stack(list(column))"
+            kind = f"a column of {kind}" if converted.ndim > 1 else kind
         raise ValueError(f"{name}: must be an array of numbers, got {kind} of Python objects{advice}")
     return converted
+
+
+def is_real(array) -> bool:
+    """Whether an array has whole or real numbers, JAX's small types included, or truth values."""
+    return array.dtype.kind in "fiub" or jnp.issubdtype(array.dtype, jnp.floating)
+
+
+def check_real(array, name: str) -> None:
+    """Refuse an array of other numbers than :func:`is_real`, with the Python line that converts it.
+
+    Raises:
+      ValueError: for complex numbers, text, and types that NumPy has lost.
+    """
+    if is_real(array):
+        return
+    advice = ""
+    if array.dtype.kind == "c":
+        advice = "; give real and imaginary parts: numpy.concatenate([x.real, x.imag], axis=-1)"
+    if str(array.dtype) == "|V2":
+        advice = "; NumPy's files forget bfloat16: give x.view(ml_dtypes.bfloat16)"
+    if str(array.dtype) == "|V1":
+        advice = "; NumPy's files forget float8: give x.view(ml_dtypes.float8_e4m3fn), or what it was, as float32"
+    raise ValueError(f"{name}: must be real numbers, got dtype {array.dtype}{advice}")
 
 
 def as_one_array(array, name: str) -> np.ndarray:
@@ -297,6 +325,17 @@ def check_one_array(values, name: str) -> None:
     )
 
 
+def _parts_of(array) -> str | None:
+    """How to name one representation in AnnData, MuData or the like; None for others."""
+    if hasattr(array, "mod") and hasattr(array, "obsm"):
+        return f"one modality's representation, such as mudata[{next(iter(array.mod), 'rna')!r}].X"
+    if hasattr(array, "X") and hasattr(array, "obsm"):
+        return " or ".join([".X", *(f".obsm[{key!r}]" for key in list(array.obsm)[:8])])
+    if hasattr(array, "column_names") and callable(getattr(array, "to_pandas", None)):
+        return "one column by numpy.stack(list(table['…'])), or .to_pandas().to_numpy() where all are codes"
+    return None
+
+
 def _to_dense(array) -> str | None:
     """The method that makes a sparse array of SciPy, torch or JAX dense; None for others."""
     if isinstance(array, np.ndarray | jax.Array):
@@ -307,7 +346,8 @@ def _to_dense(array) -> str | None:
 
 
 def _converted(array) -> np.ndarray:
-    if isinstance(array, np.ndarray | jax.Array) or not hasattr(array, "__dlpack__"):
+    of_arrow = type(array).__module__.startswith("pyarrow")  # whose lists and text have no DLPack
+    if isinstance(array, np.ndarray | jax.Array) or of_arrow or not hasattr(array, "__dlpack__"):
         return np.asarray(array)
     array = array.detach() if hasattr(array, "detach") else array
     try:

@@ -10,6 +10,14 @@ from typing import Any
 # Seconds between lines, and before the first.
 EVERY = 30.0
 _told = time.monotonic()
+# What moves a terminal's cursor, colors it or turns the direction of writing, but for tabs and ends of lines.
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F)])
+_CONTROLS |= dict.fromkeys(range(0x2066, 0x206A))
+
+
+def without_controls(text: str) -> str:
+    """A text without the control characters that a terminal obeys; lines and tabs stay."""
+    return text.translate(_CONTROLS)
 
 
 def tell_now_and_then(words: str) -> None:
@@ -19,7 +27,7 @@ def tell_now_and_then(words: str) -> None:
         return
     _told = time.monotonic()
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{words}\n")
+        sys.stderr.write(f"{without_controls(words)}\n")
         sys.stderr.flush()
 
 

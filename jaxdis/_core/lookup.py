@@ -1,9 +1,30 @@
-"""Rows of a table by the names that users give, with the nearest name for one that is unknown."""
+"""Names in messages: a few of many, and rows of a table by name, with the nearest one for a name that is unknown."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from jaxdis._core.options import listed, shown
+
+# Names that a text lists, and letters of each: users have thousands of columns, factors and files.
+MOST_NAMED = 8
+LONGEST_NAME = 80
+
+
+def some_of(names: Iterable, most: int = MOST_NAMED) -> str:
+    """Names in a text, however many there are: all if few, else the first ones and how many more.
+
+    >>> some_of(range(1380), most=2)
+    '0, 1 and 1,378 more'
+    """
+    names = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in map(printable, names)]
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+
+
+def printable(name) -> str:
+    """A name, of a file or a class, without the control characters that would reach the terminal."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(name))
 
 
 def names_of(names, table: Mapping, kind: str, elsewhere: Mapping[str, str] | None = None) -> list[str]:

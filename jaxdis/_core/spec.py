@@ -199,6 +199,7 @@ class Reads(NamedTuple):
       active: it can leave out codes.
       prepared: it reads arrays that all members share.
       base: it can start from the result of another function.
+      groups: it divides its samples itself, into folds or for early stopping, and keeps groups of them whole.
     """
 
     key: bool
@@ -209,6 +210,7 @@ class Reads(NamedTuple):
     active: bool
     prepared: bool
     base: bool
+    groups: bool
 
 
 @functools.cache

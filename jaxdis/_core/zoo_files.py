@@ -11,7 +11,7 @@ ZOO_FILE = "zoo.npz"
 def is_zoo(path: Path) -> bool:
     """Whether a path is a run's folder or a file that holds a zoo."""
     if path.is_dir():
-        return True
+        return path.suffix != ".zarr"
     try:
         with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             return any(name.startswith("a/params/") for name in archive.namelist())

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxdis._core.arrays import safe_divide, stable_order
 from jaxdis._core.precision import exact_products
 from jaxdis._learners.logistic import PRODUCTS, STEPS, Logistic, fit_logistic, predict
 from jaxdis._learners.logistic_descent import descend
@@ -33,6 +34,7 @@ def fit_logistic_validated(
     inverse_penalties: tuple[float, ...] = INVERSE_PENALTIES,
     folds: int = 5,
     steps: int | Int[Array, ""] = STEPS,
+    groups: Int[Array, " n"] | None = None,
 ) -> Chosen:
     """Fit logistic regression to each factor at the inverse penalty with the best cross-validated accuracy.
 
@@ -49,10 +51,15 @@ def fit_logistic_validated(
     - A class that is missing in the training samples of a fold is never predicted there.
     - A single sample gives the smallest inverse penalty. Deterministic.
     - Folds run one after another and skip the blocks of the samples that they leave out.
+    - Of samples that belong together, which ``groups`` numbers alike, those in two folds are not left out to judge:
+      these are whole groups of one fold, unless no fold has one.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (released code: ``utils.py``).
     """
     n, count = codes.shape[0], min(folds, codes.shape[0])
+    if groups is not None:
+        rows = stable_order(groups)
+        codes, classes, groups = codes[rows], classes[rows], groups[rows]
     # As KFold cuts them: the first n mod folds are one sample longer.
     lengths = np.array([n // count + (i < n % count) for i in range(count)])
     most = int(lengths[0])
@@ -60,6 +67,7 @@ def fit_logistic_validated(
     place = (np.cumsum(lengths) - lengths)[:, None] + np.arange(most)
     counted = jnp.asarray(np.arange(most)[None] < lengths[:, None], jnp.float32)
     of_folds = [jnp.take(array, place, axis=0, mode="clip") for array in (codes, classes.astype(jnp.int32))]
+    judged = counted if groups is None else _of_whole_groups(groups, lengths, place, counted)
     path = jnp.asarray(sorted(inverse_penalties), jnp.float32)
 
     flat = [array.reshape(count * most, -1) for array in of_folds]
@@ -69,7 +77,7 @@ def fit_logistic_validated(
     classes_of = (full.class_weights * full.hot).reshape(count, blocks, sum(sizes), -1).sum(axis=(1, 3))
 
     def accuracies(fold):
-        number, counted, left_out, true = fold
+        number, judged, left_out, true = fold
         occurs = classes_of.sum(axis=0) > classes_of[number]
         problem = full._replace(first=(number + 1) * blocks, count=jnp.int32((count - 1) * blocks), occurs=occurs)
 
@@ -77,12 +85,22 @@ def fit_logistic_validated(
             penalized = problem._replace(penalty=penalties(inverse_penalty, occurs, full.groups, d))
             parameters = descend(penalized, penalized.at(parameters), steps, PRODUCTS).parameters
             right = predict(Logistic.of(parameters), left_out, sizes) == true
-            return parameters, counted @ right.astype(jnp.float32) / counted.sum()
+            return parameters, safe_divide(judged @ right.astype(jnp.float32), judged.sum())
 
         return jax.lax.scan(one_penalty, problem.start(), path)[1]
 
-    accuracy = jax.lax.map(accuracies, (jnp.arange(count, dtype=jnp.int32), counted, *of_folds)).mean(axis=0)
+    by_fold = jax.lax.map(accuracies, (jnp.arange(count, dtype=jnp.int32), judged, *of_folds))
+    accuracy = by_fold.sum(axis=0) / (judged.sum(axis=1) > 0).sum(dtype=jnp.float32)
     # Means of the same folds' shares in another order may differ by rounding: those are equals.
     best = path[jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)]
     model = fit_logistic(codes, classes, sizes, inverse_penalty=best, steps=steps)
     return Chosen(model, best, accuracy)
+
+
+def _of_whole_groups(groups: Int[Array, " n"], lengths: np.ndarray, place: np.ndarray, counted) -> Float[Array, "f l"]:
+    """1 for the samples in a fold whose group lies in this fold alone; groups are sorted."""
+    fold = jnp.asarray(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths))
+    first = fold[jnp.searchsorted(groups, groups, side="left")]
+    last = fold[jnp.searchsorted(groups, groups, side="right") - 1]
+    whole = counted * jnp.take((first == last).astype(jnp.float32), place, axis=0, mode="clip")
+    return jnp.where(whole.sum() > 0, whole, counted)

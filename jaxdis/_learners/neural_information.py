@@ -44,6 +44,7 @@ def neural_information(
     judge: Judge = "held_out",
     max_epochs: int = 200,
     width: int = 32,
+    groups: Int[Array, " n"] | None = None,
 ) -> Estimate:
     """A lower bound on the mutual information of ``left`` and ``right`` in nats, at least 0.
 
@@ -59,6 +60,7 @@ def neural_information(
         memorization can push above the true value.
       max_epochs: the most epochs.
       width: hidden units per input.
+      groups: equal numbers for samples that belong together; none is trained on and evaluated.
 
     Contract:
 
@@ -78,9 +80,12 @@ def neural_information(
     sample = jnp.concatenate([standardized(left), standardized(right)], axis=1)
     n = sample.shape[0]
     split_key, init_key, key = jax.random.split(key, 3)
-    sample = sample[jax.random.permutation(split_key, n)]
     cut = max(2, n - int(n * HELD_OUT_SHARE)) if judge == "held_out" and n > 3 else n
-    train, judging = sample[:cut], sample[cut:] if cut < n else sample
+    if groups is None or cut == n:
+        sample = sample[jax.random.permutation(split_key, n)]
+        train, judging = sample[:cut], sample[cut:] if cut < n else sample
+    else:
+        judging, train = (sample[rows] for rows in random.divided_rows(split_key, groups, n, n - cut))
     split = left.shape[1]
     shuffles = SHUFFLES if judge == "held_out" else 1
     params = _init(init_key, sample.shape[1], width)

@@ -121,6 +121,7 @@ def predict_with_probes(
     *,
     recipe: Recipe,
     width: int | None = WIDTH,
+    groups: Int[Array, " n"] | None = None,
 ) -> Int[Array, "r m k"]:
     """Train ``r × k`` probes and predict the classes of the held-out samples.
 
@@ -128,6 +129,7 @@ def predict_with_probes(
       masks: the codes that each of ``r`` probes sees for each of ``k`` factors; the others are 0 for it.
       recipe: how the probes are trained.
       width: how many rectified hidden units; None: a linear softmax classifier.
+      groups: equal numbers for samples that belong together; the choice among epochs keeps whole ones from training.
 
     Contract:
 
@@ -146,7 +148,7 @@ def predict_with_probes(
     absent = jnp.where(one_hot_of(classes, sizes).any(axis=0), 0.0, NEVER)
 
     def one_mask(mask):
-        probe = fit_probes(key, codes, classes, sizes, mask, recipe=recipe, width=width)
+        probe = fit_probes(key, codes, classes, sizes, mask, recipe=recipe, width=width, groups=groups)
         logits = probe_logits(probe, held_out, mask, sizes) + absent[None, :]
         predicted = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
         return jnp.stack(predicted, axis=1).astype(jnp.int32)
@@ -171,22 +173,26 @@ def fit_probes(
     *,
     recipe: Recipe,
     width: int | None = WIDTH,
+    groups: Int[Array, " n"] | None = None,
 ) -> Probe:
     """The probes of all factors under one mask, trained together: one loop over epochs around a scan over batches.
 
     A probe that has stopped keeps its weights while the others continue; the loop ends when all have stopped.
     """
     n, k = codes.shape[0], len(sizes)
-    groups, hot = Groups.of(sizes), one_hot_of(classes, sizes)
-    member = jnp.asarray(groups.member)
+    of_classes, hot = Groups.of(sizes), one_hot_of(classes, sizes)
+    member = jnp.asarray(of_classes.member)
     import optax
 
     start_key, split_key, batch_key = jax.random.split(key, 3)
     kept = 0
     if recipe.select == "held_out" and n > 1:
         kept = max(1, round(n * recipe.held_out), min(n // 4, LEAST_HELD_OUT))
-    rows = _shuffled(split_key, n) if kept else jnp.arange(n)
-    valid, rows = rows[:kept], rows[kept:]
+    if groups is None or not kept:
+        rows = _shuffled(split_key, n) if kept else jnp.arange(n)
+        valid, rows = rows[:kept], rows[kept:]
+    else:
+        valid, rows = random.divided_rows(split_key, groups, n, kept)
     optimizer, trained = optax.scale_by_adam(), n - kept
     epochs, shown = recipe.most_epochs(trained), (mask > 0).any(axis=1).sum().astype(jnp.float32)
 
@@ -197,7 +203,7 @@ def fit_probes(
             probe, moments = carry
             picked, counted = chosen
             number = counted.sum()
-            gradient, right = _gradient(probe, inputs[picked], hot[picked], counted / number, seen, groups)
+            gradient, right = _gradient(probe, inputs[picked], hot[picked], counted / number, seen, of_classes)
             with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an int32 count
                 updates, moments = optimizer.update(gradient, moments)
             moved = jax.tree.map(lambda leaf, update: leaf - rate * update, probe, updates)

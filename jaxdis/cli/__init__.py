@@ -4,6 +4,8 @@
 """
 
 import contextlib
+import functools
+import io
 import os
 import sys
 import time
@@ -11,6 +13,7 @@ import traceback
 import warnings
 
 from jaxdis._core import interrupts
+from jaxdis._core.bars import without_controls
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._commands import COMMANDS, overview
@@ -29,6 +32,8 @@ _EXTRAS = {
     "h5py": "data",
     "tensorflow_datasets": "data",
     "anndata": "omics",
+    "zarr": "omics",
+    "safetensors": "files",
 }
 
 
@@ -51,8 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
         _tell(str(stop) or interrupts.STOPPED)
         return EXIT_STOPPED
     except Exception as error:
-        if debug:
-            traceback.print_exc()
+        if debug and sys.stderr is not None:
+            sys.stderr.write(without_controls(traceback.format_exc()))
         _tell(in_one_line(error))
         return EXIT_BAD_INPUT
     return 0
@@ -119,7 +124,15 @@ def _parsed(arguments: list[str]):
         if completions:
             commands = {name: help.in_words(command.load()) for name, command in COMMANDS.items()}
             return tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis")
-        return tyro.cli(help.in_words(COMMANDS[name].load()), args=options, prog=f"jaxdis {name}")
+        parse = functools.partial(tyro.cli, help.in_words(COMMANDS[name].load()), prog=f"jaxdis {name}")
+        clean = [without_controls(option) for option in options]
+        if clean != options:  # what is refused is repeated on the terminal
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                try:
+                    return parse(args=options)
+                except SystemExit:
+                    options = clean
+        return parse(args=options)
 
 
 def _print_what_waits() -> None:

@@ -222,7 +222,7 @@ def _print(record) -> None:
     table.caption = f"members per second of {record.samples:,} samples; training: updates per second"
     terminal.console().print(table)
     if record.peak_bytes is not None:
-        terminal.console().print(f"peak of memory: {record.peak_bytes / 1e9:.2f} GB", markup=False)
+        terminal.write_line(f"peak of memory: {record.peak_bytes / 1e9:.2f} GB")
     if record.left_out:
         for size in sorted({size for _, size in record.left_out}):
             names = ", ".join(name for name, other in record.left_out if other == size)

@@ -62,7 +62,7 @@ class Compare:
             table.add_row(row.metric, ", ".join(row.sets), means, number(row.difference, ".3f"), within, *tests)
         terminal.console().print(table)
         for sentence in found.sentences():
-            terminal.write(sentence)
+            terminal.write_sentence(sentence)
         if self.csv is not None:
             found.to_csv(self.csv)
         if self.out is not None:
@@ -106,7 +106,7 @@ def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
     )
     codes, read, names = load(files, factors)
     codes = codes if codes.ndim == 3 else codes[None]
-    terminal.write(f"{text}: scoring {len(codes)} models")
+    terminal.write_sentence(f"{text}: scoring {len(codes)} models")
     return evaluate(codes, read, plan_of_texts(metrics) if metrics else "standard", members=list(names), progress=True)
 
 

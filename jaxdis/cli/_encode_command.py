@@ -68,7 +68,7 @@ class Encode:
         counts = (f"{count:,} {unit}" for count, unit in zip(arrays["codes"].shape, units, strict=True))
         words = f"{' × '.join(counts)} in {self.out}"
         after = f"; score them by: jaxdis score {self.out}" if "factors" in arrays else ""
-        terminal.console().print(words + after, markup=False, soft_wrap=True)
+        terminal.write_line(words + after)
 
     def _of_data(self, zoo):
         """Representations for samples from a data set, and their factors."""

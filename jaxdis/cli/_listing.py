@@ -389,7 +389,7 @@ class Data:
 
             terminal.start(None)
             place = prepared(self.name, self.out or Path(self.name), self.source)
-            terminal.console().print(f"{place} is complete; use it by --source {place}", markup=False)
+            terminal.write_line(f"{place} is complete; use it by --source {place}")
             return
         out = self.out or Path("sheet.png")
         make_room("--out", out)
@@ -397,4 +397,4 @@ class Data:
         from jaxdis.data._contact_sheet import save_sheet
 
         save_sheet(self.name, out, self.source, self.seed, self.zoom)
-        terminal.console().print(f"wrote {out}", markup=False)
+        terminal.write_line(f"wrote {out}")

@@ -62,8 +62,8 @@ class Report:
         scored = {name: metric for name, metric in plan.items() if any(_of(column, name) for column in scores)}
         self.out.mkdir(parents=True, exist_ok=True)
         path = write_codes_report(self.out, scores, scored, codes, factors, self.title, images)
-        terminal.console().print(f"table:  {self.out / 'results.csv'}", markup=False)
-        terminal.console().print(f"report: {path.resolve().as_uri()}", markup=False)
+        terminal.write_line(f"table:  {self.out / 'results.csv'}")
+        terminal.write_line(f"report: {path.resolve().as_uri()}")
 
     def _images(self, samples: int):
         """The images, after checking that there is one per sample."""

@@ -90,11 +90,11 @@ class Reproduce:
             work = work_of(study)
             print_plan(work, self.out / paper.key / name, extend=True)
             for line in in_words(work, published.get(name)):
-                terminal.console().print(line, markup=False)
+                terminal.write_line(line)
         for name in published.keys() - studies.keys():
-            terminal.console().print(f"without the study {name}", markup=False)
+            terminal.write_line(f"without the study {name}")
         if pieces:
-            terminal.console().print(f"{paper.key}: besides, without a plan: {', '.join(pieces)}", markup=False)
+            terminal.write_line(f"{paper.key}: besides, without a plan: {', '.join(pieces)}")
 
     def _reproduce(self, paper, sources) -> None:
         from jaxdis.cli._study_commands import run_with_progress
@@ -106,7 +106,7 @@ class Reproduce:
         with opened(self.executor, self.cache) as executor:
 
             def step(kind: str, name: str, thing) -> None:
-                terminal.console(error=True).print(f"{paper.key}: {name}", markup=False)
+                terminal.write_line(f"{paper.key}: {name}", error=True)
                 if kind == "study":
                     work, extend = work_of(thing), Store(out / name).described
                     self._take_over(work, out / name, extend)
@@ -114,7 +114,7 @@ class Reproduce:
 
             page = reproduce(paper, out, size=self.size, sources=sources, scale=self._scale(), step=step)
         _print_verdicts(page.parent / "claims.csv")
-        terminal.console().print(f"page: {page.resolve().as_uri()}", markup=False)
+        terminal.write_line(f"page: {page.resolve().as_uri()}")
 
     def _take_over(self, work, out: Path, extend: bool) -> None:
         """Copy what the given folders, or folders in them, hold from a study."""
@@ -130,7 +130,7 @@ class Reproduce:
         copied = sum(own.adopt(other, work.wanted()) for other in stores if other.root.resolve() != out.resolve())
         if self.study:
             words = f"{copied:,} finished cells taken over from {len(stores)} folders"
-            terminal.console(error=True).print(words, markup=False)
+            terminal.write_line(words, error=True)
 
 
 def _print_verdicts(path: Path) -> None:
@@ -144,4 +144,4 @@ def _print_verdicts(path: Path) -> None:
     counts = ((verdicts.count(one), one) for one in dict.fromkeys(verdicts))
     counted = ", ".join(f"{count} {in_number(one, count)}" for count, one in counts)
     claims = "claim" if len(verdicts) == 1 else "claims"
-    terminal.console().print(f"{len(verdicts)} {claims} checked: {counted}", markup=False)
+    terminal.write_line(f"{len(verdicts)} {claims} checked: {counted}")

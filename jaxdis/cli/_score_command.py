@@ -29,13 +29,14 @@ class Score:
     """
 
     files: tyro.conf.Positional[tuple[str, ...]] = ()
-    """.npz files, .npy, .csv, .tsv, .txt or .parquet files of codes alone together with --factors, or folders of zoos.
-    Of cells, cells.h5ad:X_pca is a representation (obsm), and --columns names annotations (obs) as factors.
+    """.npz or .safetensors files, .npy or tables of codes alone together with --factors, or folders of zoos.
+    Of one table with both, --columns names the factors; the others, or a column of lists, are the codes.
+    Of cells, cells.h5ad:X_pca is a representation (obsm, X or layers/NAME; .zarr too), and annotations are the factors.
     Patterns such as 'runs/*.npz' are allowed. Several are reported in one table, under the names of their files."""
     data: str | None = None
     """For zoos: folder:PATH, pictures of your own, with the table of their factors as --factors."""
     factors: Path | None = None
-    """Factors, if files hold codes alone: a .csv, .tsv, .txt, .parquet, .json, .npy or .npz file."""
+    """Factors, if files hold codes alone: a .csv, .tsv, .txt (or .gz of these), .parquet, .json, .npy or .npz file."""
     columns: tuple[str, ...] = ()
     """Columns of such a file, or of an .h5ad; all by default.
     Whole numbers and text are classes, other numbers are continuous.
@@ -82,8 +83,9 @@ class Score:
     cache: Cache = None
 
     def run(self) -> None:
+        from jaxdis._core.lookup import printable
         from jaxdis._core.options import Seed, checked_value
-        from jaxdis._core.tables.column_files import named_files, printable
+        from jaxdis._core.tables.column_files import named_files
         from jaxdis.cli._metric_texts import options_in_words
         from jaxdis.metrics import METRICS
 
@@ -145,7 +147,7 @@ class Score:
 
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
         """Read files: a zoo's path alone, or the codes from files that can be scored as members in one zoo."""
-        from jaxdis._core.tables.column_files import printable
+        from jaxdis._core.lookup import printable
         from jaxdis._core.zoo_files import is_zoo
         from jaxdis.evaluation._arrays_file import alike, load_arrays
 
@@ -179,7 +181,7 @@ class Score:
         words = in_words(arrays.factors)
         if words not in factors.values():
             with contextlib.suppress(Exception):  # scores are computed for files even if nothing can be printed
-                terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
+                terminal.write_sentence(f"{first + ': ' if factors else ''}factors: {words}")
         factors |= dict.fromkeys(group, words)
 
     def _scored(self, group: Mapping, plan: Mapping, factors: Mapping[str, str]) -> dict:
@@ -314,10 +316,10 @@ def _sound(arrays) -> bool:
     """Whether a file holds one member, not too large for a group, about which nothing will be warned or refused."""
     import numpy as np
 
-    from jaxdis._core.arrays import LARGEST, SMALLEST
+    from jaxdis._core.arrays import LARGEST, SMALLEST, is_real
 
-    kinds = [array.dtype.kind for array in (arrays.codes, arrays.variances) if array is not None]
-    if arrays.codes.ndim != 2 or arrays.codes.nbytes > GROUP_BYTES or not set(kinds) <= set("fiub"):
+    given = [array for array in (arrays.codes, arrays.variances) if array is not None]
+    if arrays.codes.ndim != 2 or arrays.codes.nbytes > GROUP_BYTES or not all(map(is_real, given)):
         return False
     largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
     in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN

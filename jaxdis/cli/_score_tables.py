@@ -92,7 +92,7 @@ def print_scores(file_scores: Mapping, plan: Mapping, *, several: bool, out: Pat
     if len(file_scores) <= MOST_ROWS and any(_mark(s, column) for s in file_scores.values() for column in s):
         terminal.write(REMARK)
     for line in together(tuple(dict.fromkeys(note for scores in file_scores.values() for note in scores.notes))):
-        terminal.write(line)
+        terminal.write_sentence(line)
 
 
 def _mark(scores, column: str) -> str:
@@ -228,7 +228,8 @@ def _print_one(scores, title: str) -> None:
     errors = ["error", "bias"] if scores.replicates else []
     heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
     by_chance = (["null", "largest p"] if zoo else ["null", "above null", "p"]) if scores.nulls else []
-    table = _table(f"{title}: {members} members" if zoo else title, ["metric", *heads, *by_chance])
+    title = terminal.one_line(title)
+    table = _table(f"{title}: {members:,} members" if zoo else title, ["metric", *heads, *by_chance])
     for name, column in scores.items():
         values = np.atleast_1d(column)
         defined = values[~np.isnan(values)]

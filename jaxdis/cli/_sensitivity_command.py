@@ -71,7 +71,7 @@ class Sensitivity:
             table.add_row(row.metric, row.choice, str(row.default), *texts)
         terminal.console().print(table)
         for sentence in found.sentences():
-            terminal.write(sentence)
+            terminal.write_sentence(sentence)
 
 
 def _page(found) -> str:

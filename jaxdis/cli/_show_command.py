@@ -50,7 +50,7 @@ class Show:
         from jaxdis.evaluation._relate import relate
 
         arrays = load_arrays(self.file, self.factors, self.columns, self.missing)
-        terminal.write(f"factors: {in_words(arrays.factors)}")
+        terminal.write_sentence(f"factors: {in_words(arrays.factors)}")
         codes = np.asarray(arrays.codes)
         codes = codes if codes.ndim == 3 else codes[None]
         if not 0 <= self.member < len(codes):
@@ -84,7 +84,7 @@ class Show:
             )
         terminal.console().print(table)
         if self.out is not None:
-            terminal.console().print(f"wrote {self.out}", markup=False)
+            terminal.write_line(f"wrote {self.out}")
 
 
 def bar(share: float) -> str:

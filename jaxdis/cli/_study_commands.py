@@ -141,11 +141,11 @@ class Study:
             if not progress.complete:
                 done, total = sum(progress.done.values()), sum(progress.total.values())
                 raise ValueError(f"out: must be all {total} cells of the study, got {done} in {self.out}; run it first")
-            terminal.console().print(f"report: {work.report(Store(self.out))}", markup=False)
+            terminal.write_line(f"report: {work.report(Store(self.out))}")
         else:
             progress = status(work, self.out)
             for kind, total in progress.total.items():
-                terminal.console().print(f"{kind}: {progress.done[kind]} of {total}", markup=False)
+                terminal.write_line(f"{kind}: {progress.done[kind]} of {total}")
 
     def _options(self, make) -> dict:
         """The given options, after checking that this study has them."""
@@ -191,9 +191,9 @@ def _verify(out: Path) -> None:
 
     damaged = list(Store(out).verify())
     for kind, name, reason in damaged:
-        terminal.console().print(f"removed {kind} {name}: {terminal.one_line(reason)}", markup=False)
+        terminal.write_line(f"removed {kind} {name}: {terminal.one_line(reason)}")
     advice = "; run the study again to recompute them" if damaged else ""
-    terminal.console().print(f"{len(damaged)} damaged records{advice}", markup=False)
+    terminal.write_line(f"{len(damaged)} damaged records{advice}")
 
 
 def print_plan(work, out: Path, *, extend: bool) -> None:
@@ -228,8 +228,8 @@ def _run_study(work, out: Path, *, extend: bool, executor=None) -> None:
     table, report = run_with_progress(work, out, extend=extend, executor=executor)
     if digest := work.digest(Store(out)):
         _print_digest(digest)
-    terminal.console().print(f"table:  {table}", markup=False)
-    terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)
+    terminal.write_line(f"table:  {table}")
+    terminal.write_line(f"report: {report.resolve().as_uri()}")
 
 
 def run_with_progress(work, out: Path, *, extend: bool, executor=None) -> tuple[Path, Path]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jaxdis._core.bars import bar as bar_on
-from jaxdis._core.bars import tell_now_and_then
+from jaxdis._core.bars import tell_now_and_then, without_controls
 from jaxdis.cli._text import entry, wrapped
 
 # Longer names stand on a line of their own.
@@ -43,9 +43,14 @@ def print_anything() -> None:
 
 
 def console(*, error: bool = False):
+    """The one door to a terminal: what it prints holds no markup, and no control characters but its own."""
     from rich.console import Console
 
     class Strict(Console):
+        def render(self, renderable, options=None):
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=without_controls(segment.text))
+
         def print(self, *what, **how):
             try:
                 super().print(*what, **how)
@@ -55,7 +60,7 @@ def console(*, error: bool = False):
         def on_broken_pipe(self):
             raise  # rich would end the program here, with a code of its own
 
-    rich_console = Strict(stderr=error, highlight=False)
+    rich_console = Strict(stderr=error, highlight=False, markup=False, emoji=False)
     if rich_console.width < NARROWEST:
         rich_console.width = NARROWEST
     return rich_console
@@ -64,13 +69,23 @@ def console(*, error: bool = False):
 def write(text: str, *, wrap: bool = True) -> None:
     """Print plain text, wrapped to the width of the terminal."""
     target = console()
-    target.print(wrapped(text, target.width) if wrap else text, markup=False, soft_wrap=True)
+    target.print(wrapped(text, target.width) if wrap else text, soft_wrap=True)
+
+
+def write_sentence(text: str) -> None:
+    """Print a sentence in which names from files may stand: as one paragraph, whatever they hold."""
+    write(" ".join(text.split()))
+
+
+def write_line(text: str, *, error: bool = False) -> None:
+    """Print a line as it is, however long: a path can be copied from it."""
+    console(error=error).print(" ".join(text.splitlines()), soft_wrap=True)
 
 
 def write_entry(name: str, title: str, column: int) -> None:
     """Print a row of a list: a name, and its title from a column on."""
     target = console()
-    target.print(entry(name, title, column, target.width), markup=False, soft_wrap=True)
+    target.print(entry(name, title, column, target.width), soft_wrap=True)
 
 
 class ReaderGone(Exception):
@@ -88,14 +103,14 @@ def warn(message) -> None:
     if fault := _OF_THE_CACHE.search(line):
         _warn_of_the_cache(fault[1])
     else:
-        console(error=True).print(f"warning: {line}", style="yellow", markup=False)
+        console(error=True).print(f"warning: {line}", style="yellow")
 
 
 @functools.cache
 def _warn_of_the_cache(fault: str) -> None:
     """Say once what is wrong with the folder of compiled programs; JAX says it of every program."""
     line = f"compiled programs are not kept ({fault}); make room, or choose another folder by JAXDIS_CACHE or --cache"
-    console(error=True).print(f"warning: {line}", style="yellow", markup=False)
+    console(error=True).print(f"warning: {line}", style="yellow")
 
 
 @contextlib.contextmanager

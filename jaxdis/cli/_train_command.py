@@ -91,7 +91,7 @@ class Train:
             _print_plan(config, sweep, self.seeds)
             return
         finished = train_to_directory(config, sweep, self.seeds, self.out, data=own, keep=self.keep)
-        terminal.console().print(finished.message, markup=False)
+        terminal.write_line(finished.message)
 
     def _narrowed(self, sources):
         """The data set with correlated factors and without a combination; None for all."""
@@ -172,4 +172,4 @@ def _print_plan(config, sweep, seeds: int) -> None:
     time = terminal.duration(flops / (TRAINING_EFFICIENCY * product_rate()))
     words = f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs and"
     words = f"{words} {cost.parameters:,} parameters: about {time} here; nothing was trained"
-    terminal.console().print(words, markup=False, soft_wrap=True)
+    terminal.write_line(words)

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Num, UInt8
 
+from jaxdis._core import random
+from jaxdis._core.lookup import printable
 from jaxdis._core.options import shown
-from jaxdis._core.tables.column_files import printable
 from jaxdis._core.tables.columns import columns_of
 from jaxdis._core.tables.factor_columns import Missing
 from jaxdis._core.tables.numpy_files import read_npy
@@ -83,8 +84,11 @@ class PictureSpace(FactorSpace):
         """These pictures' factors."""
         return self.labels.take(np.asarray(factors)[:, 0])
 
-    def split(self, key, samples: int, test_samples: int) -> tuple[Array, Array]:
-        """Which pictures to score, and which others are held out, each at most once."""
+    def split(self, key, samples: int, test_samples: int, groups=None) -> tuple[Array, Array]:
+        """Which pictures to score, and which others are held out, each at most once; none are held out of groups."""
+        if groups is not None:
+            rows = random.shuffled_rows(key, groups, self.sizes[0])[:, None]
+            return rows[: samples + test_samples], rows[:0]
         order = jax.random.permutation(key, self.sizes[0])[:, None]
         cut = round(self.sizes[0] * SCORED_SHARE)
         return order[: min(samples, cut)], order[cut : cut + test_samples]

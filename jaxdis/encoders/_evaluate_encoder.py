@@ -26,6 +26,7 @@ from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.evaluation._affordable import OnMemory
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._left_out import left_out_of
 from jaxdis.evaluation._member_rows import check_names, member_rows
 from jaxdis.evaluation._notes import known, notes_of
@@ -61,6 +62,7 @@ def evaluate_encoder(
     test_samples: Count = 5_000,
     batch: BatchSize = 256,
     layout: Layout | None = None,
+    groups=None,
     progress: Progress = False,
     bootstrap: int = 0,
     batch_size: int | None = None,
@@ -96,6 +98,9 @@ def evaluate_encoder(
       batch: images encoded at once (``batch_size`` counts members).
       layout: how the encoder orders the axes of images: ``"nchw"``, the default for a torch module, or ``"nhwc"``, the
         default for all others.
+      groups: which pictures in a folder belong together, one entry for each as in :func:`evaluate`, such as each
+        frame's video. A third of up to ``samples`` and ``test_samples`` pictures together is then held out, in whole
+        groups. Images that are drawn do not depend on each other.
       progress: called with how many images are encoded and how many there are, for interventions too; True draws a bar.
         Without it, a warning names how many images interventions need if they are more than 100,000.
       bootstrap, batch_size, devices, arrived, on_memory, deterministic: as in :func:`evaluate`; a bootstrap leaves out
@@ -127,6 +132,10 @@ def evaluate_encoder(
     limits = dict.fromkeys(("num_train", "num_variance", "num_samples", "num_pairs"), samples)
     limits["num_eval"] = test_samples
     options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
+    if groups is not None:
+        if not isinstance(space, PictureSpace):
+            raise ValueError("groups: must be left out for images that are drawn, independently of each other")
+        groups = as_groups(groups, space.labels)
     if moved and isinstance(space, PictureSpace):
         raise ValueError(
             f"metrics: must not intervene in stored pictures, got {', '.join(moved)}; leave these out, or score codes "
@@ -153,16 +162,20 @@ def evaluate_encoder(
         )
     test_key = jax.random.fold_in(key, _TEST)
     if isinstance(space, PictureSpace):
-        rows, test_rows = space.split(key, samples, test_samples)
+        rows, test_rows = space.split(key, samples, test_samples, groups)
     else:
         rows, test_rows = space.sample(key, samples), space.sample(test_key, test_samples)
     with reported(progress, "encoding", "images") as show:
         tell = _counted(show, len(rows) + len(test_rows) + sum(drawn.values()))
         look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
-        seen, test = look(key, rows), look(test_key, test_rows)
-        codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
-        test = (held_out, test.factors)
-        scores = [evaluate(codes, seen.factors, still, key, test=test, **arguments)] if still else []
+        seen = look(key, rows)
+        codes, test = seen.codes[0] if single else seen.codes, None
+        if groups is None:
+            others = look(test_key, test_rows)
+            test = others.codes[0] if single else others.codes, others.factors
+        else:
+            groups = groups[np.asarray(rows)[:, 0]]
+        scores = [evaluate(codes, seen.factors, still, key, test=test, groups=groups, **arguments)] if still else []
         joint = _jointly(encoders, images, space, tell if progress else None)
         moving = jax.random.fold_in(key, _INTERVENTION)
         for name, metric in moved.items():
@@ -171,7 +184,8 @@ def evaluate_encoder(
                 arrived(scores[-1])
         jax.effects_barrier()  # the last images are told from inside a program
     given = tuple(plan.items())
-    evaluation = described(given, seen.codes.shape, seen.factors, key, len(test_rows), bootstrap)
+    held_out = len(test_rows) or None
+    evaluation = described(given, seen.codes.shape, seen.factors, key, held_out, bootstrap, groups=groups)
     evaluation |= {"data": data} if isinstance(data, str) else {}
     table = _in_order(plan, scores, of_members, evaluation)
     notes = notes_of(given, table, known(seen.factors), len(rows))

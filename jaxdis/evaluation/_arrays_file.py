@@ -1,5 +1,6 @@
 """Codes and factors from a user's files, and what the factors are in words."""
 
+import collections
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,28 +9,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.lookup import printable, some_of
 from jaxdis._core.options import shown
-from jaxdis._core.tables.cell_files import is_cells, read_cells
-from jaxdis._core.tables.column_files import SUFFIXES, check_file, differ, printable, read_columns
-from jaxdis._core.tables.columns import FACTOR_SUFFIXES, names_of, sizes_of
+from jaxdis._core.tables.arrow_files import ARROW_SUFFIXES, codes_in_lists, read_arrow
+from jaxdis._core.tables.cell_files import CELL_SUFFIXES, is_cells, read_cells
+from jaxdis._core.tables.column_files import check_file, check_format, differ, file_and_part, suffix_of
+from jaxdis._core.tables.columns import FACTOR_SUFFIXES, SUFFIXES, columns_of, names_of, sizes_of
 from jaxdis._core.tables.factor_columns import FEW_CLASSES, Missing, columns_and_kinds
-from jaxdis._core.tables.numpy_files import MAKE_ONE, read_npy, read_npz
+from jaxdis._core.tables.numpy_files import ARRAY_SUFFIXES, MAKE_ONE, read_arrays, read_npy, read_npz
 from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 
 # Classes of a factor that are listed by their names.
 MOST_NAMED = 6
+# Factors that are listed.
+MOST_LISTED = 20
 NAMES = ("codes", "factors", "names", "sizes", "variances")
 # Of slots: names of the levels of their structure, number of groups of samples, the background, factors without order.
 OF_SLOTS = ("levels", "groups", "background", "categorical")
-# How to load what only the library that wrote it can load; some of these are pickles, which can run anything.
-CONVERT = {
-    **dict.fromkeys((".pt", ".pth"), "torch.load({name!r}).numpy()"),
-    **dict.fromkeys((".pkl", ".pickle"), "pickle.load(open({name!r}, 'rb'))"),
-    ".mat": "scipy.io.loadmat({name!r})[{array!r}]",
-    **dict.fromkeys((".h5", ".hdf5"), "h5py.File({name!r})[{array!r}][:]"),
-    ".xlsx": "pandas.read_excel({name!r})",
-}
+# What may hold codes.
+CODE_SUFFIXES = (*ARRAY_SUFFIXES, *SUFFIXES, *CELL_SUFFIXES)
 
 
 class Arrays(NamedTuple):
@@ -54,12 +53,16 @@ def load_arrays(
 
     Args:
       path: ``.npz`` with arrays ``codes`` and, without ``factors_path``, ``factors``, and optionally the factors'
-        ``names``, their ``sizes`` (how many values, 0 if continuous) and ``variances``; or the codes alone, as ``.npy``
-        (memory-mapped) or as a table whose columns are codes (``.csv``, ``.tsv``, ``.txt`` or ``.parquet``); or
-        ``cells.h5ad:KEY``, which represents cells, whose annotations are the factors.
-      factors_path: the factors, or their file, which :meth:`jaxdis.Factors.from_table` reads.
+        ``names``, their ``sizes`` (how many values, 0 if continuous) and ``variances``, or ``.safetensors`` with the
+        same arrays; or the codes alone, as ``.npy`` (memory-mapped) or as a table (``.csv``, ``.parquet`` and others)
+        whose columns are codes, or one of which holds them as lists; or ``cells.h5ad:KEY`` or ``cells.zarr:KEY``, which
+        represents cells, whose annotations are the factors. If there are several, the one with codes is named after a
+        colon: ``acts.npz:resid``.
+      factors_path: the factors, or their file, which :meth:`jaxdis.Factors.from_table` reads; a table may be the one
+        with the codes.
       columns: columns in this file, or annotations, each alone or with what it holds, as ``angle:continuous`` or
-        ``shape:classes``; all if empty.
+        ``shape:classes``; all if empty. Without ``factors_path``, a table's columns of these names are the factors, and
+        its others the codes.
       missing: as in :meth:`jaxdis.Factors.from_table`; ``"drop"`` leaves out the same samples from codes and variances.
       slots: whether codes are ``[n, slots, d]``, as those with four axes always are: ``[m, n, slots, d]``.
 
@@ -68,16 +71,19 @@ def load_arrays(
         objects, for factors beside an ``.npz`` that holds its own, and as :meth:`jaxdis.Factors.from_table`.
     """
     path, given = Path(path), factors_path if isinstance(factors_path, Factors) else None
+    file, _ = file_and_part(path)
     factors_path = None if factors_path is None or given is not None else Path(factors_path)
-    if is_cells(path) and factors_path is None and given is None:
+    if is_cells(path) and given is None and factors_path in (None, file):
         codes, annotations = read_cells(path)
         names, kinds = columns_and_kinds(columns)
         given = Factors.from_table(annotations, names or None, kinds, missing)
         return Arrays(_kept(codes, given, path), given, None)
+    if suffix_of(file) in SUFFIXES and given is None and (factors_path == file or (columns and factors_path is None)):
+        return _of_one_table(path, columns, missing)
     if (columns or missing != "error") and factors_path is None:
         option = "--columns" if columns else "--missing"
         raise ValueError(f"{option}: goes with --factors FILE ({', '.join(FACTOR_SUFFIXES)}), got no such file")
-    if factors_path == path:
+    if factors_path == file:
         raise ValueError(f"--factors: must be another file than the codes, got {printable(path)} for both")
     arrays = _codes_of(path)
     codes, variances = arrays["codes"], arrays.get("variances")
@@ -91,7 +97,7 @@ def load_arrays(
     if "factors" in arrays:
         raise ValueError(f"--factors: goes with an .npy of codes; {printable(path)} holds its own")
     if given is None:
-        _check(factors_path, "factors")
+        check_file(factors_path)
         given = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
     codes, variances = (_kept(array, given, path, slots) for array in (codes, variances))
     return Arrays(codes, given, variances)
@@ -112,16 +118,25 @@ def same_factors(one: Factors, other: Factors) -> bool:
 
 
 def in_words(factors: Factors) -> str:
-    """What each factor is: ``shape (2 classes: heart, square), x (continuous)``, and how many rows lack a value."""
+    """What each factor is: ``shape (2 classes: heart, square), x (continuous)``, and how many rows lack a value.
+
+    Of many factors, the first are listed, and the others counted.
+    """
     values = np.asarray(factors.values)
     there = np.ones(values.shape, bool) if factors.present is None else factors.present
     words = []
-    for j, (name, kind) in enumerate(zip(factors.names, factors.kinds, strict=True)):
+    for j, (name, kind) in enumerate(zip(factors.names[:MOST_LISTED], factors.kinds, strict=False)):
         count = np.unique(values[there[:, j], j]).size
         kind = kind if kind != "classes" else "1 class" if count == 1 else f"{count} classes"
         named = factors.classes[j] if factors.classes else None
         listed = named and len(named) <= MOST_NAMED and any(isinstance(value, str) for value in named)
-        words.append(f"{name} ({kind}: {', '.join(map(printable, named))})" if listed else f"{name} ({kind})")
+        words.append(f"{some_of([name])} ({kind}: {some_of(named)})" if listed else f"{some_of([name])} ({kind})")
+    others = collections.Counter(factors.kinds[MOST_LISTED:])
+    if others:
+        counts = ", ".join(
+            f"{count:,} {kind if kind != 'classes' else 'with classes'}" for kind, count in others.items()
+        )
+        words[-1] += f" and {others.total():,} more ({counts})"
     lacking = int((~there).any(axis=1).sum()) if factors.rows is None else factors.num_rows - len(factors.rows)
     left = "are left out" if factors.rows is not None else "count for the factors that have one"
     return ", ".join(words) + (f"; {lacking} of {factors.num_rows} rows lack a value and {left}" if lacking else "")
@@ -134,36 +149,68 @@ def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: in
     return Factors.from_table(path, names, kinds, missing)
 
 
+def _of_one_table(path: Path, columns: Sequence[str], missing: Missing) -> Arrays:
+    """Codes and factors from columns of one table: lists are codes; without lists, all columns that are no factors."""
+    file, part = file_and_part(path)
+    names, kinds = columns_and_kinds(columns)
+    codes = codes_in_lists(file, part) if suffix_of(file) in ARROW_SUFFIXES else None
+    if codes is None and not names:
+        raise ValueError(
+            f"--factors: must be another file than the codes, or --columns must name the factors among "
+            f"{some_of(columns_of(file))}, got {printable(path)} for both"
+        )
+    if codes is None:
+        codes = _codes_of_columns(file, names)
+    names = names or read_arrow(file, lists=False).column_names
+    factors = Factors.from_table(file, names, kinds, missing)
+    return Arrays(_kept(codes, factors, path), factors, None)
+
+
 def _codes_of(path: Path) -> dict[str, np.ndarray]:
+    """Codes, and what an .npz holds beside them."""
+    file, part = file_and_part(path)
+    suffix = suffix_of(file)
     if is_cells(path):
         return {"codes": read_cells(path)[0]}
-    if path.suffix not in SUFFIXES:
-        return _read(path, "codes")
-    columns = read_columns(path)
-    for name, entries in columns.items():
+    if suffix in ARROW_SUFFIXES and (codes := codes_in_lists(file, part)) is not None:
+        return {"codes": codes}
+    if suffix in SUFFIXES:
+        return {"codes": _codes_of_columns(file)}
+    check_file(file, f"; make one with {MAKE_ONE}")
+    check_format(file, CODE_SUFFIXES, "codes")
+    if suffix == ".npy":
+        return {"codes": read_npy(file)}
+    arrays = read_arrays(file, (*NAMES, *OF_SLOTS) if part is None else (part,))
+    lone = next(iter(arrays)) if part is None and len(arrays) == 1 and suffix == ".safetensors" else part
+    if lone is not None and lone in arrays:
+        return {"codes": read_arrays(file, (lone,))[lone]}
+    if part is not None or "codes" not in arrays:
+        known = some_of([f"{file.name}:{name}" for name in arrays])
+        wanted = "codes" if part is None else part
+        raise ValueError(
+            f"{printable(file)}: must have an array {shown(wanted)}, got {shown(sorted(arrays))}; name another "
+            f"({known}), or make one with {MAKE_ONE}"
+        )
+    return arrays
+
+
+def _codes_of_columns(path: Path, factors: Sequence[str] = ()) -> np.ndarray:
+    """Codes ``[n, d]``: a table's columns, but those of the factors."""
+    codes = {name: column.entries for name, column in columns_of(path).items() if name not in factors}
+    if not codes:
+        raise ValueError(f"{path.name}: must have columns of codes beside {some_of(factors)}, got none")
+    for name, entries in codes.items():
         row, text = next(((row, entry) for row, entry in enumerate(entries, 1) if isinstance(entry, str)), (0, None))
         if row:
+            advice = "leave out what is no code, or name the factors by --columns"
+            if text.startswith("["):
+                advice = "make lists an array: numpy.save('codes.npy', numpy.stack(list(map(json.loads, column))))"
             raise ValueError(
-                f"{path.name}: column {shown(name)} must hold numbers, got {shown(text)} in row {row}; leave out what "
-                "is no code"
+                f"{path.name}: column {shown(name)} must hold numbers, got {shown(text)} in row {row}; {advice}"
             )
         if len(entries) > FEW_CLASSES and differ(entries) and max(entries) - min(entries) == len(entries) - 1:
             raise ValueError(f"{path.name}: column {shown(name)} must hold a code, got row numbers; leave it out")
-    return {"codes": np.array([list(entries) for entries in columns.values()], np.float64).T}  # missing ones are NaN
-
-
-def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
-    """The arrays in an .npz that has the name wanted, or the one array in an .npy."""
-    name = printable(path)
-    _check(path, wanted)
-    if path.suffix == ".npy":
-        return {wanted: read_npy(path)}
-    arrays = read_npz(path, (*NAMES, *OF_SLOTS))
-    if wanted not in arrays:
-        raise ValueError(
-            f"{name}: must have an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}"
-        )
-    return arrays
+    return np.array([list(entries) for entries in codes.values()], np.float64).T  # missing ones are NaN
 
 
 def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
@@ -171,17 +218,6 @@ def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
         return Factors.of(arrays["factors"], sizes_of(arrays.get("sizes")), names_of(arrays.get("names")))
     except ValueError as error:
         raise ValueError(f"{printable(path)}: {error}") from None
-
-
-def _check(path: Path, wanted: str) -> None:
-    """Check that a file exists and is in a format that is read; say how to convert others."""
-    check_file(path, f"; make one with {MAKE_ONE}" if wanted == "codes" else "")
-    if path.suffix in CONVERT:
-        load = CONVERT[path.suffix].format(name=path.name, array=wanted)
-        raise ValueError(
-            f"{printable(path)}: must be {', '.join(('.npz', '.npy', *SUFFIXES))}, got {path.suffix}; convert it in "
-            f"Python: x = {load}; numpy.save('{wanted}.npy', x)"
-        )
 
 
 def _kept(array: np.ndarray | None, factors: Factors, path: Path, slots: bool = False) -> np.ndarray | None:

@@ -38,14 +38,18 @@ def replicate(key: PRNGKeyArray, sample: Sample) -> Again:
     for these a replicate is half the samples at random. To first order, the estimate on half the samples scatters
     around that on all samples with the variance that the latter has itself: ``σ² (2 / n − 1 / n) = σ² / n``.
 
-    Reference: Efron & Tibshirani 1993, §6; Politis et al. 1999, §2 (subsampling).
+    Samples that belong together are drawn as whole groups until there are ``n`` samples, or half as many; the last
+    group is cut.
+
+    Reference: Efron & Tibshirani 1993, §6; Politis et al. 1999, §2 (subsampling); Davison & Hinkley 1997, §3.8 (whole
+    groups).
     """
     n = sample.codes.shape[0]
-    rows = random.randint(key, (n,), 0, n)
+    rows = random.drawn_rows(key, sample.groups, n)
     counts = jnp.zeros(n).at[rows].add(1.0)
     weights = counts if sample.weights is None else counts * sample.weights
-    half = jax.random.permutation(jax.random.fold_in(key, 1), n)[: max(1, n // 2)]
-    return Again(sample._replace(weights=weights), _taken(sample, rows), _taken(sample, half))
+    half = random.shuffled_rows(jax.random.fold_in(key, 1), sample.groups, n)[: max(1, n // 2)]
+    return Again(sample._replace(weights=weights), sample.take(rows), sample.take(half))
 
 
 def centered(replicates: jax.Array, score: jax.Array) -> jax.Array:
@@ -55,11 +59,6 @@ def centered(replicates: jax.Array, score: jax.Array) -> jax.Array:
     at ``n``, which need not fall as ``1 / n``.
     """
     return replicates - replicates.mean(axis=0)[None] + score[None]
-
-
-def _taken(sample: Sample, rows) -> Sample:
-    weights, variances = (None if part is None else part[rows] for part in (sample.weights, sample.variances))
-    return Sample(sample.codes[rows], sample.factors.take(rows), weights, variances)
 
 
 def interval(score: np.ndarray | np.generic, replicates: np.ndarray, level: float, kind: str) -> np.ndarray:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis._core import executor
 from jaxdis._core.spec import Spec
+from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._inputs import as_pair, converted
 from jaxdis.evaluation._stages import stages_of
 from jaxdis.factors import Factors
@@ -74,11 +75,14 @@ class Parts(NamedTuple):
     whole: Part
 
 
-def parts_of(codes, factors, *, test=None, validation=None, weights=None, variances=None, **others) -> Parts:
+def parts_of(
+    codes, factors, *, test=None, validation=None, weights=None, variances=None, groups=None, **others
+) -> Parts:
     """Split factors by the samples that have them, and cut all arrays to these samples."""
     codes, factors = converted(codes, "codes"), Factors.checked(factors, gaps=True)
     if codes.ndim not in (2, 3) or codes.shape[-2] != factors.num_samples:
         raise ValueError(f"codes: must have as many samples as factors, {factors.num_samples}, got shape {codes.shape}")
+    groups = as_groups(groups, factors)
     pairs = {"test": test, "validation": validation}
     pairs = {role: as_pair(role, pair, factors) for role, pair in pairs.items() if pair is not None}
     masks = [_present(factors), *(_present(given) for _, given in pairs.values())]
@@ -92,13 +96,14 @@ def parts_of(codes, factors, *, test=None, validation=None, weights=None, varian
             if len(there) < 2:
                 raise ValueError(f"{role}: must have 2 samples with {factors.names[columns[0]]}, got {len(there)}")
         cut = {"weights": None if weights is None else np.asarray(weights)[rows]}
+        cut["groups"] = None if groups is None else groups[rows]
         cut["variances"] = None if variances is None else converted(variances, "variances")[..., rows, :]
         for (role, (others_codes, given)), there in zip(pairs.items(), held_out, strict=True):
             cut[role] = (others_codes[..., there, :], _selected(given, there, columns))
         return Part(columns, codes[..., rows, :], _selected(factors, rows, columns), {**others, **cut})
 
     filled = {role: (given[0], dataclasses.replace(given[1], present=None)) for role, given in pairs.items()}
-    arguments = {**others, **filled, "weights": weights, "variances": variances}
+    arguments = {**others, **filled, "weights": weights, "variances": variances, "groups": groups}
     whole = Part(list(range(factors.num_factors)), codes, dataclasses.replace(factors, present=None), arguments)
     return Parts([part(columns) for columns in by_samples.values()], whole)
 

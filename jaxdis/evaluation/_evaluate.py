@@ -20,12 +20,13 @@ from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._costs import Size
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._each import check_each, evaluate_each, lack_values, parts_of
+from jaxdis.evaluation._groups import Signs, check_groups, notes_on, signs_of
 from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._left_out import left_out_of
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often
 from jaxdis.evaluation._member_rows import check_names, member_rows
 from jaxdis.evaluation._notes import known, notes_of, unjudged
-from jaxdis.evaluation._null import check_null, judged_by_chance, permuted
+from jaxdis.evaluation._null import Null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
 from jaxdis.evaluation._strengths import MOST_KEPT, kept, largest, with_relations
@@ -54,11 +55,12 @@ def evaluate(
     weights=None,
     variances=None,
     active=None,
+    groups=None,
     batch_size: int | None = None,
     devices: Sequence[jax.Device] | None = None,
     numbers: Sequence[int] | None = None,
     bootstrap: int = 0,
-    null: int = 0,
+    null: int | str | tuple[str, int] = 0,
     progress: Progress = False,
     arrived: Callable[[Scores], None] | None = None,
     members=None,
@@ -92,6 +94,10 @@ def evaluate(
         ``jemmig`` and sampled representations take each code as it is; ``unibound``, ``sepin`` and its kin assume a
         deviation of ``noise`` times each code's own, and say so in a note. Other metrics read only the codes.
       active: which codes are scored, ``[d]`` or ``[m, d]``; all when None.
+      groups: which samples belong together, ``[n]`` whole numbers or text, such as each frame's episode, each trial's
+        session, or each copy's original. Splits, folds inside metrics, bootstrap replicates and
+        permutations then move whole groups. Samples count as independent when None; a note says so if they seem not to
+        be, as long as they are in order.
       batch_size: members computed at once per device; chosen by backend and memory when None.
       devices: when None, one per member from ``jax.devices()``. On CPU, given devices are all used, so that zoos large
         and small share a program.
@@ -102,9 +108,12 @@ def evaluate(
       null: how many permutations to draw for :meth:`Scores.null`, :meth:`Scores.above_null` and :meth:`Scores.p_value`,
         each of which costs an evaluation: what the same codes score if samples get other samples' factors, the same
         permutation for all factors and members. The best among 65,536 codes that are noise is far from 0; this says how
-        far. Nulls are scored in the same batches and blocks as the scores, without replicates: ``bootstrap`` says how
-        sure a score is, ``null`` what it would be by chance. Metrics that read codes alone have none; weights and
-        factors that lack values are refused.
+        far. With ``groups``, whole groups exchange their factors. ``("shift", 100)`` turns the factors around in
+        time, within each group if there are any, 100 times: for stationary series whose samples are in order. Where
+        signals drift without end, shifts find relations that are none; permute whole sessions there (Harris 2020).
+        Nulls are scored in the same batches and blocks as the scores, without replicates: ``bootstrap`` says how sure a
+        score is, ``null`` what it would be by chance. Metrics that read codes alone have none; weights and factors that
+        lack values are refused.
       progress: True draws a bar over metrics and members on a terminal or in a notebook; a function is called with how
         many members are finished, and how many there are, after every chunk; ``null`` counts them again and again.
       arrived: called with the scores by some metrics for a chunk's members as soon as they are computed. Metrics that
@@ -137,10 +146,11 @@ def evaluate(
     """
     metrics = preset_metrics(preset, metrics)
     plan, how = plan_of(metrics), _check_run(batch_size, devices, progress, deterministic)
-    bootstrap, null = _check_bootstrap(bootstrap), check_null(null, weights=weights)
+    bootstrap, null = _check_bootstrap(bootstrap), Null.of(null, weights=weights)
     checked_value("on_memory", OnMemory, on_memory)
     checked_value("arrived", Callable | None, arrived)
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    arrays["groups"] = groups
     if checked_value("ragged", bool, ragged):
         codes, arrays = _stacked(codes, arrays)
     given = {name: arrays[name] is not None for name in ("weights", "active", "validation", "variances")}
@@ -148,7 +158,7 @@ def evaluate(
     if isinstance(factors, Factors) and not standard:
         check_circular({name: metric.source for name, metric in plan}, factors)
     if lack_values(factors, test, validation):
-        if null:
+        if null.count:
             raise ValueError("null: must have factors without missing values; read them with missing='drop'")
         return _evaluate_gaps(
             plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, on_memory, how
@@ -165,8 +175,13 @@ def evaluate(
     held_out = _held_out(member_codes, shared)
     size = Size.of(*member_codes.codes.shape[1:], shared.factors.sizes, held_out=_given_apart(member_codes))
     block = block_of(member_codes, bootstrap)
-    judged_by_chance(plan, null)  # refuses before anything is computed
-    run = Run.of(size, _bytes(member_codes) // len(rows), len(rows), bootstrap=bootstrap, null=null, block=block, **how)
+    judged_by_chance(plan, null.count)  # refuses before anything is computed
+    moved = {"bootstrap": bootstrap, "permutations": null.count if null.kind == "permutation" else 0}
+    for purpose in (name for name, count in moved.items() if count):
+        check_groups(shared.groups, purpose, test, validation)
+    run = Run.of(
+        size, _bytes(member_codes) // len(rows), len(rows), bootstrap=bootstrap, null=null.count, block=block, **how
+    )
     asked, (plan, missing) = plan, affordable(plan, run, on_memory)
     few = member_codes.codes.shape[2] * shared.factors.num_factors * len(rows) * max(1, bootstrap) <= MOST_KEPT
     listed, names = with_relations(plan) if few else plan, dict(plan)
@@ -185,7 +200,7 @@ def evaluate(
             lambda stage_and_count: shared_by(stage_and_count[0], shared),
             arrived=tell,
             seconds_of=lambda stage_and_count: seconds_of(stage_and_count[0]),
-            **{**how, "progress": _in_turn(how["progress"], number, 1 + null)},
+            **{**how, "progress": _in_turn(how["progress"], number, 1 + null.count)},
         )
 
     def merged(parts, place):
@@ -197,7 +212,7 @@ def evaluate(
 
     judged = judged_by_chance(listed, 0)
     with reported(True if progress is True else None, "scoring", "metrics × members") as show:
-        counted = len(plan) + null * sum(name in names for name, _ in judged)
+        counted = len(plan) + null.count * sum(name in names for name, _ in judged)
         done, total = 0, counted * len(rows)
 
         def came(stage_and_count, part, told=arrived):
@@ -213,8 +228,8 @@ def evaluate(
         parts = computed(listed, shared, bootstrap, came if watched or arrived is not None else None, 0)
         tell = functools.partial(came, told=None) if watched else None
         nulls, strongest = [], []
-        for number in range(1, null + 1) if judged else ():
-            again = computed(judged, permuted(shared, number), 0, tell, number)
+        for number in range(1, null.count + 1) if judged else ():
+            again = computed(judged, permuted(shared, null, number), 0, tell, number)
             nulls.append(table(judged, again).columns)
             strongest.append(largest(merged(again, 0)))
     roles = {"codes": member_codes.codes, "test codes": member_codes.test_codes}
@@ -226,11 +241,14 @@ def evaluate(
     errors = tuple(name for name in nulls if is_error(name, names))
     relations = kept(merged(parts, 0), merged(parts, 2), strongest, single)
     scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors, relations=relations)
-    evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null)
+    described_as = member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null, shared.groups
     parts = [shared.factors.take(part) for part in (shared.train_rows, shared.test_rows) if part is not None]
     apart = unjudged(shared.factors, shared.test_factors, *parts)
     notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples, apart, given["variances"])
-    scores = dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
+    signs = Signs() if shared.groups is not None else signs_of(member_codes.codes[0], shared.factors)
+    dependence = notes_on(plan, signs, splits=test is None, redraws=bool(bootstrap or null.count))
+    notes = (*notes, *dependence, *left_out.items())
+    scores = dataclasses.replace(scores, evaluation=described(asked, *described_as), notes=notes)
     return with_missing(scores, asked, missing, single)
 
 
@@ -257,11 +275,9 @@ def _evaluate_gaps(
     scores = table(plan, evaluate_each(evaluate, table, plan, parts, key, arrived, **how))
     shape = (len(rows), *parts.whole.codes.shape[-2:])
     whole = parts.whole.factors
-    evaluation = described(asked, shape, whole, key, None, bootstrap)
-    notes = (
-        *notes_of(plan, scores, known(whole), whole.num_samples, (), arrays["variances"] is not None),
-        *left_out.items(),
-    )
+    evaluation = described(asked, shape, whole, key, None, bootstrap, groups=parts.whole.arguments["groups"])
+    notes = notes_of(plan, scores, known(whole), whole.num_samples, (), arrays["variances"] is not None)
+    notes = (*notes, *left_out.items())
     scores = dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
     return with_missing(scores, asked, missing, single)
 

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core import random
-from jaxdis._core.arrays import as_numpy, as_one_array
+from jaxdis._core.arrays import as_numpy, as_one_array, check_real
 from jaxdis._core.options import checked_key, shown
+from jaxdis.evaluation._groups import as_groups, check_groups, split_groups
 from jaxdis.evaluation._member import MemberCodes, Shared
 from jaxdis.evaluation._sparse import dense, is_sparse
 from jaxdis.evaluation._table_rows import as_numbered, at_rows
@@ -44,12 +45,14 @@ def bind(
     variances=None,
     active=None,
     numbers=None,
+    groups=None,
     split: bool = False,
 ) -> Inputs:
     """Check what :func:`jaxdis.evaluate` is given and bring them into the forms that are computed with.
 
     Args:
-      split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key.
+      split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key, of
+        groups whole ones.
     """
     codes, test, validation = read_codes(codes, test=test, validation=validation)
     factors, key = Factors.checked(factors), checked_key(key)
@@ -61,8 +64,9 @@ def bind(
     check_same_samples("codes", codes, factors)
     test_codes, test_factors = _check_others("test", test, codes, factors)
     train_rows = test_rows = None
+    groups = as_groups(groups, factors)
     if split and test is None:
-        train_rows, test_rows = random.split_rows(key, SPLIT_SEED, n, max(1, min(n - 1, round(n * TRAIN_SHARE))))
+        train_rows, test_rows = _split(key, groups, n)
     validation_codes, validation_factors = _check_others("validation", validation, codes, factors)
     if variances is not None:
         variances = check_variances(check_codes(variances, "variances"), codes.shape)
@@ -72,7 +76,16 @@ def bind(
     # Programs never see what is known of a table, whether factors are traced or closed over.
     factors = dataclasses.replace(factors, classes=None, rows=None, num_rows=None)
     shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
-    return Inputs(members, shared._replace(validation_factors=validation_factors), single)
+    groups = None if groups is None else jnp.asarray(groups)
+    return Inputs(members, shared._replace(validation_factors=validation_factors, groups=groups), single)
+
+
+def _split(key, groups: np.ndarray | None, n: int):
+    """Which samples train, and which are held out."""
+    if groups is None:
+        return random.split_rows(key, SPLIT_SEED, n, max(1, min(n - 1, round(n * TRAIN_SHARE))))
+    check_groups(groups, "a split")
+    return tuple(map(jnp.asarray, split_groups(key, SPLIT_SEED, groups, TRAIN_SHARE)))
 
 
 def read_codes(codes, **others):
@@ -137,8 +150,7 @@ def _single(array, name: str):
     """Codes in single precision, and enough samples."""
     if array.ndim not in (2, 3):
         raise ValueError(f"{name}: must have shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
-    if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
-        raise ValueError(f"{name}: must be real numbers, got dtype {array.dtype}")
+    check_real(array, name)
     if array.shape[-2] < 2:
         raise ValueError(f"{name}: must have at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
     if 0 in array.shape:
@@ -273,6 +285,5 @@ def check_numbers(numbers, m: int) -> np.ndarray:
 
 def _numbers(values, name: str) -> np.ndarray:
     array = as_numpy(values, name)
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: must be real numbers, got dtype {array.dtype}")
+    check_real(array, name)
     return array

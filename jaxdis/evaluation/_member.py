@@ -37,6 +37,7 @@ class Shared(NamedTuple):
     test_rows: jax.Array | None
     prepared: tuple = ()  # for each source of the plan
     validation_factors: Factors | None = None
+    groups: jax.Array | None = None
 
 
 def score_member(plan: Plan, member: MemberCodes, shared: Shared):
@@ -127,8 +128,12 @@ def _codes(sample: Sample | None):
 
 
 def _samples(member: MemberCodes, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:
-    all_samples = Sample(member.codes, shared.factors, shared.weights, member.variances)
+    all_samples = samples_of(member, shared)
     return all_samples, *train_and_test(all_samples, member, shared), validation_of(member, shared)
+
+
+def samples_of(member: MemberCodes, shared: Shared) -> Sample:
+    return Sample(member.codes, shared.factors, shared.weights, member.variances, shared.groups)
 
 
 def validation_of(member: MemberCodes, shared: Shared) -> Sample | None:
@@ -140,10 +145,4 @@ def train_and_test(all_samples: Sample, member: MemberCodes, shared: Shared) -> 
         return all_samples, Sample(member.test_codes, shared.test_factors)
     if shared.train_rows is None:
         return all_samples, None
-
-    def take(rows):
-        weights = None if all_samples.weights is None else all_samples.weights[rows]
-        variances = None if all_samples.variances is None else all_samples.variances[rows]
-        return Sample(all_samples.codes[rows], all_samples.factors.take(rows), weights, variances)
-
-    return take(shared.train_rows), take(shared.test_rows)
+    return all_samples.take(shared.train_rows), all_samples.take(shared.test_rows)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdis._core.files import read_csv_columns
 from jaxdis._core.options import shown
-from jaxdis._core.tables.column_files import read_columns
+from jaxdis._core.tables.columns import columns_of
 from jaxdis.evaluation._member_rows import NAME, column_rows
 from jaxdis.evaluation._results import Scores
 from jaxdis.metrics import METRICS
@@ -90,7 +90,7 @@ def _set(name: str, given) -> ScoreSet:
         heads = dict.fromkeys(head for row in given.members for head in row)
         metadata = {head: [row.get(head) for row in given.members] for head in heads}
         scores = {column: np.atleast_1d(np.asarray(values, float)) for column, values in given.items()}
-        origin = [given.evaluation.get(part) for part in ("samples", "held_out", "key", "bootstrap")]
+        origin = [given.evaluation.get(part) for part in ("samples", "held_out", "key", "bootstrap", "groups")]
         return ScoreSet(name, scores, metadata, (given.replicates, origin) if given.single else ({}, None))
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"{name}: must be Scores, a file, or a mapping of columns, got {shown(given)}")
@@ -135,7 +135,7 @@ def _read(path: Path) -> Scores | dict[str, Any]:
     if path.suffix == ".csv":
         return read_csv_columns(path)
     if path.suffix == ".parquet":
-        return {name: _numbered(values) for name, values in read_columns(path).items()}
+        return {name: _numbered(column.entries) for name, column in columns_of(path).items()}
     if path.suffix != ".json":
         kinds = "Scores.save (.npz), or .csv, .json or .parquet"
         raise ValueError(f"{path}: must be a file written by {kinds}, got {path.suffix or path}")

@@ -11,12 +11,14 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from jaxdis._core import random
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.html_table import html_table
 from jaxdis._core.options import Count, Seed, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
+from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._inputs import check_same_samples
 from jaxdis.evaluation._sweeps import as_zoo, check_sizes, values_to_try
 from jaxdis.evaluation._table_rows import at_rows
@@ -133,6 +135,7 @@ def sensitivity(
     options: Mapping | None = None,
     samples: Sequence[int] | None = None,
     seeds: Sequence[int] | int = 1,
+    groups=None,
     arguments: Mapping | None = None,
     progress: Progress = False,
 ) -> Sensitivity:
@@ -151,6 +154,8 @@ def sensitivity(
       samples: sample sizes to try, each from 2 to n; the largest is the default. All samples when None.
       seeds: how many seeds to try, or which. Each draws other samples, if there are fewer than all, and other random
         numbers for stochastic metrics; the first is the default.
+      groups: which samples belong together, ``[n]``, as in :func:`jaxdis.evaluate`. Smaller sample sizes take whole
+        groups, the last of which is cut.
       arguments: passed to :func:`jaxdis.evaluate`; arrays with a row per sample are refused.
       progress: True draws a bar over evaluations; a function is called with how many are finished and how many there
         are.
@@ -172,7 +177,8 @@ def sensitivity(
     plan, factors = plan_of(metrics), Factors.checked(factors)
     codes = at_rows(as_zoo(codes), factors)
     arguments = check_arguments(arguments)
-    for name in ("test", "weights", "variances", "validation"):
+    groups = as_groups(groups, factors)
+    for name in ("test", "weights", "variances", "validation", "groups"):
         if arguments.get(name) is not None:
             raise ValueError(f"arguments: must have no `{name}`, since subsets of the samples are drawn, got one")
     check_same_samples("codes", codes, factors)
@@ -202,7 +208,7 @@ def sensitivity(
     tables = {name: [] for name, _ in plan}
     with reported(progress, "scoring", "evaluations") as show:
         for done, (size, seed) in enumerate(itertools.product(sizes, seeds), 1):
-            scores = _scores(codes, factors, columns, key, size, seed, arguments)
+            scores = _scores(codes, factors, groups, columns, key, size, seed, arguments)
             for (name, _), column in zip(settings, scores, strict=True):
                 tables[name].append(column)
             show(done, len(sizes) * len(seeds), f"{size:,} samples, seed {seed}")
@@ -228,14 +234,14 @@ def _choices(metric: Metric, options: Mapping[str, tuple]) -> dict[str, tuple]:
     return kept
 
 
-def _scores(codes, factors: Factors, columns, key, size: int, seed: int, arguments) -> list[np.ndarray]:
+def _scores(codes, factors: Factors, groups, columns, key, size: int, seed: int, arguments) -> list[np.ndarray]:
     """All metrics' first fields ``[m]`` on some samples."""
     key = jax.random.fold_in(jax.random.fold_in(checked_key(key), SEED), seed)
     if size < codes.shape[1]:
-        order = jax.random.permutation(key, codes.shape[1])  # smaller samples are subsets of larger ones
+        order = random.shuffled_rows(key, groups, codes.shape[1])  # smaller samples are subsets of larger ones
         rows = np.sort(np.asarray(order)[:size])
-        codes, factors = codes[:, rows], factors.take(rows)
-    scores = evaluate(codes, factors, columns, key, **arguments)
+        codes, factors, groups = codes[:, rows], factors.take(rows), None if groups is None else groups[rows]
+    scores = evaluate(codes, factors, columns, key, groups=groups, **arguments)
     first = {}
     for name, column in scores.items():
         first.setdefault(name.partition(".")[0], column)

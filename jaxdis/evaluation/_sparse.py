@@ -4,6 +4,8 @@ import tempfile
 
 import numpy as np
 
+from jaxdis._core.arrays import check_real
+
 # Bytes of dense codes that are kept in memory, and of those that are made dense at once.
 IN_MEMORY = 256 << 20
 AT_ONCE = 64 << 20
@@ -24,8 +26,7 @@ def dense(codes, name: str) -> np.ndarray:
     Raises:
       ValueError: for numbers that are not real, and for BCOO arrays in another form than ``[n, d]`` without batches.
     """
-    if np.dtype(codes.dtype).kind not in "fiub":
-        raise ValueError(f"{name}: must be real numbers, got dtype {codes.dtype}")
+    check_real(codes, name)
     codes = _of_bcoo(codes, name) if _is_bcoo(codes) else codes
     n, d = codes.shape
     if 4 * n * d <= IN_MEMORY:

@@ -10,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.options import checked_key, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
+from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._inputs import check_codes, check_same_samples
 from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
@@ -127,6 +129,7 @@ def sample_curve(
     key: PRNGKeyArray | int | None = None,
     *,
     sizes: Sequence[int] = (100, 1000, 10000),
+    groups=None,
     column: str | None = None,
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = False,
@@ -143,9 +146,11 @@ def sample_curve(
       metric: a name or a metric.
       key: also determines the samples.
       sizes: how many samples to take, each from 2 to n.
+      groups: which samples belong together, ``[n]``, as in :func:`jaxdis.evaluate`. Whole groups are taken, the last of
+        which is cut, and ``overlap`` counts the samples whose group both runs use.
       column: the metric's field to take as headline; the first one when None.
-      arguments: passed to :func:`jaxdis.evaluate`; arrays with a row per sample (``test``, ``weights``, ``variances``)
-        are refused.
+      arguments: passed to :func:`jaxdis.evaluate`; other arrays with a row per sample (``test``, ``weights``,
+        ``variances``) are refused.
       progress: True draws a bar; a function is called with how many runs are finished and how many there are.
 
     Raises:
@@ -156,23 +161,26 @@ def sample_curve(
     metric, factors = _one(metric), Factors.checked(factors, gaps=True)
     codes = at_rows(as_zoo(codes), factors)
     arguments = check_arguments(arguments)
-    for name in ("test", "weights", "variances"):
+    for name in ("test", "weights", "variances", "groups"):
         if arguments.get(name) is not None:
             raise ValueError(f"arguments: `{name}` cannot be used with sample_curve, which draws its own subsets")
     check_same_samples("codes", codes, factors)
     n = codes.shape[1]
     sizes = check_sizes("sizes", sizes, n)
     key = checked_key(key)
-    order = np.asarray(jax.random.permutation(jax.random.fold_in(key, SEED), n))
+    groups = as_groups(groups, factors)
+    order = np.asarray(random.shuffled_rows(jax.random.fold_in(key, SEED), groups, n))
     both, overlap, fields = [], [], []
     with reported(progress, "scoring", "runs") as show:
         for size in map(int, sizes):
-            overlap.append(max(0, 2 * size - n) / size)
-            run_scores = []
-            for run, rows in enumerate((order[:size], order[::-1][:size])):
-                subset = factors.take(jnp.asarray(rows))
+            run_scores, taken = [], (order[:size], order[::-1][:size])
+            together = taken if groups is None else [groups[rows] for rows in taken]
+            overlap.append(float(np.isin(*together).mean()))
+            for run, rows in enumerate(taken):
+                subset, of_rows = factors.take(jnp.asarray(rows)), None if groups is None else groups[rows]
                 run_key = jax.random.fold_in(key, run)
-                run_scores.append(evaluate(codes[:, rows], subset, {"0": metric}, run_key, **arguments))
+                scores = evaluate(codes[:, rows], subset, {"0": metric}, run_key, groups=of_rows, **arguments)
+                run_scores.append(scores)
                 show(2 * len(both) + run + 1, 2 * len(sizes), f"{size:,} samples")
             fields = [_field(name) for name in run_scores[0]]
             both.append({field: np.stack([scores[_column("0", field)] for scores in run_scores]) for field in fields})

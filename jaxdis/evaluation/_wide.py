@@ -15,9 +15,8 @@ from jaxtyping import Array, Bool, Float
 from jaxdis._core import executor
 from jaxdis._core.arrays import finite_codes, ordinary_codes
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._member import MemberCodes, Shared, score_member_often, train_and_test
+from jaxdis.evaluation._member import MemberCodes, Shared, samples_of, score_member_often, train_and_test
 from jaxdis.evaluation._stages import shared_by
-from jaxdis.factors import Sample
 from jaxdis.metrics import METRICS
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._plan import Plan
@@ -101,8 +100,7 @@ def _rows(spec: Spec, member: MemberCodes, shared: Shared) -> _Rows:
 
 
 def _relation(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
-    whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
-    train, held_out = train_and_test(whole, member, shared)
+    train, held_out = train_and_test(samples_of(member, shared), member, shared)
     return apply(spec, jax.random.fold_in(shared.key, member.number), train, held_out, member.active)
 
 

@@ -171,6 +171,7 @@ def downstream_logistic(
     sizes: Counts = (10, 100, 1000, 10_000),
     folds: Annotated[int, Range(2, 100)] = 5,
     active: Bool[Array, " d"] | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> LearningCurve:
     """Fit cross-validated logistic regression to the first 10, 100, 1,000 and 10,000 samples: held-out accuracy.
 
@@ -205,7 +206,9 @@ def downstream_logistic(
     train, held_out = samples.train - shift, samples.held_out - shift
 
     def accuracy(size):
-        model = fit_logistic_validated(train[:size], samples.classes[:size], samples.sizes, folds=folds).model
+        of_rows = None if groups is None else groups[:size]
+        given = train[:size], samples.classes[:size], samples.sizes
+        model = fit_logistic_validated(*given, folds=folds, groups=of_rows).model
         right = predict(model, held_out, samples.sizes) == samples.truth
         return right.astype(jnp.float32).mean(axis=0)
 

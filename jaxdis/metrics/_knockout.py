@@ -49,6 +49,7 @@ def nk(
     assignment: Solver = "auto",
     active: Bool[Array, " d"] | None = None,
     base: Probed | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> Knockout:
     """Knock out neurons: compute the accuracy that a perceptron loses without the code aligned with the factor.
 
@@ -82,7 +83,7 @@ def nk(
 
     Reference: Mahon et al. 2024, §4.3 and §5. Their tables print the raw difference, not adjusted for chance.
     """
-    samples = read(codes, factors, test, active)
+    samples = read(codes, factors, test, active, groups=groups)
     orders = _orders(samples, factors, knocked, mode, align, assignment)
     gone = jax.nn.one_hot(orders, codes.shape[1], dtype=bool).any(axis=1).T  # [d, k]
     full = jnp.broadcast_to(samples.shown[:, None], gone.shape)

@@ -196,6 +196,7 @@ def apply(
         "prepared": prepared,
         "validation": validation,
         "base": base,
+        "groups": sample.groups,
     }
     arguments = {name: value for name, value in optional.items() if getattr(reads, name) and value is not None}
     if reads.test:

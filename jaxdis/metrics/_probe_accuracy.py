@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.options import Count, Units
 from jaxdis._core.spec import metric
@@ -35,6 +35,7 @@ def linear_probe(
     epochs: Count | None = None,
     chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> Probed:
     """Train a linear softmax classifier for each factor on all codes by Adam: chance-adjusted held-out accuracy.
 
@@ -60,7 +61,7 @@ def linear_probe(
     Reference: Mahon et al. 2024, §4.2 and Table 2, whose caption states chance-adjusted values while the printed
     accuracies are raw (``accuracy``).
     """
-    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, None), None, chance)
+    return _probe(key, codes, factors, test, active, groups, recipe_of(preset, epochs, None), None, chance)
 
 
 @metric(needs_classes=True, distinct_samples=True)
@@ -75,6 +76,7 @@ def mlp_probe(
     epochs: Count | None = None,
     chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> Probed:
     """Train a perceptron with one hidden layer for each factor on all codes: chance-adjusted held-out accuracy.
 
@@ -93,7 +95,7 @@ def mlp_probe(
 
     Reference: Mahon et al. 2024, §4.3 and Table 2.
     """
-    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, width), width, chance)
+    return _probe(key, codes, factors, test, active, groups, recipe_of(preset, epochs, width), width, chance)
 
 
 def recipe_of(preset: Preset, epochs: int | None, width: int | None) -> Recipe:
@@ -106,14 +108,13 @@ def recipe_of(preset: Preset, epochs: int | None, width: int | None) -> Recipe:
 
 def classified_correctly(key, samples: Samples, masks, recipe: Recipe, width: int | None) -> Float[Array, "r m k"]:
     """1 where the probes that see the codes in a mask ``[d, k]`` (``r`` masks) predict the class, else 0."""
-    predicted = predict_with_probes(
-        key, samples.train, samples.classes, samples.sizes, samples.held_out, masks, recipe=recipe, width=width
-    )
+    read = key, samples.train, samples.classes, samples.sizes, samples.held_out, masks
+    predicted = predict_with_probes(*read, recipe=recipe, width=width, groups=samples.groups)
     return (predicted == samples.truth[None]).astype(jnp.float32)
 
 
-def _probe(key, codes, factors, test, active, recipe: Recipe, width: int | None, chance: Chance) -> Probed:
-    samples = read(codes, factors, test, active)
+def _probe(key, codes, factors, test, active, groups, recipe: Recipe, width: int | None, chance: Chance) -> Probed:
+    samples = read(codes, factors, test, active, groups=groups)
     mask = jnp.broadcast_to(samples.shown[:, None], (codes.shape[1], len(samples.sizes)))
     correct = classified_correctly(key, samples, mask[None], recipe, width)[0]
     accuracy = correct.mean(axis=0)

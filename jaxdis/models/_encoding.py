@@ -96,8 +96,7 @@ def decode(
         raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")
     check_one_array(codes, "codes")
     codes = as_numpy(codes, "codes")
-    if codes.dtype.kind not in "fiub":
-        raise ValueError(f"codes: must be real numbers, got dtype {codes.dtype}")
+    check_real(codes, "codes")
     codes = codes.astype(np.float32)
     m, shape = _num_members(params), code_shape(method, params)
     codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 1 + len(shape) else codes

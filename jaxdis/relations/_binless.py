@@ -6,7 +6,7 @@ from typing import Literal
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import entr
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.arrays import class_counts, finite_codes
 from jaxdis._core.options import Bins, Count, NonNegative, Units
@@ -89,6 +89,7 @@ def mutual_information_neural(
     width: Units = 32,
     bins: Bins = 30,
     active: Bool[Array, " d"] | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> Relation:
     """Bound mutual information in nats from below by a network that is trained for each code and factor (MINE).
 
@@ -118,7 +119,8 @@ def mutual_information_neural(
     finite = finite_codes(codes)
     shown = jnp.where(finite[None, :], codes, 0.0)
     values = factors.values.astype(jnp.float32)
-    strength = pairwise_neural_information(key, shown, values, judge=judge, max_epochs=max_epochs, width=width)
+    network = {"judge": judge, "max_epochs": max_epochs, "width": width, "groups": groups}
+    strength = pairwise_neural_information(key, shown, values, **network)
     ceiling = factor_entropies(factors, bins)
     strength = jnp.minimum(strength, _discrete_ceiling(factors, ceiling)[None, :])
     return Relation.of(strength, ceiling, active=active, finite=finite)
@@ -140,6 +142,7 @@ def impact_intensity(
     noise: NonNegative = 2.5,
     capped: bool = True,
     active: Bool[Array, " d"] | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> Relation:
     """Compute one code's share of the information that all codes carry: ``I(c_i; z_j) / I(c_1 … c_d; z_j)``.
 
@@ -177,7 +180,7 @@ def impact_intensity(
     finite = finite_codes(codes)
     usable = finite if active is None else finite & active
     shown = jnp.where(usable[None, :], codes, 0.0)
-    network = {"judge": judge, "max_epochs": max_epochs, "width": width}
+    network = {"judge": judge, "max_epochs": max_epochs, "width": width, "groups": groups}
     values = factors.values.astype(jnp.float32)
     if pairwise == "neighbors":
         each = mutual_information_neighbors(shown, factors, neighbors=neighbors, bins=bins).strength

@@ -28,6 +28,7 @@ class Samples(NamedTuple):
       finite: ``[d]``, the codes that are finite in all samples.
       usable: ``[k]``, the discrete factors with several classes in the training samples.
       judged: ``[k]``, those that have several in the held-out samples, too: predictions of a constant say nothing.
+      groups: ``[n]``, which training samples belong together; None if none do.
     """
 
     train: Float[Array, "n d"]
@@ -40,6 +41,7 @@ class Samples(NamedTuple):
     finite: Bool[Array, " d"]
     usable: Bool[Array, " k"]
     judged: Bool[Array, " k"]
+    groups: Int[Array, " n"] | None = None
 
     @property
     def defined(self) -> Bool[Array, " k"]:
@@ -78,6 +80,7 @@ def read(
     test: Sample | None,
     active: Bool[Array, " d"] | None,
     validation: Sample | None = None,
+    groups: Int[Array, " n"] | None = None,
 ) -> Samples:
     """Clean codes and factors on training, held-out and validation samples."""
     finite = finite_codes(codes)
@@ -98,7 +101,7 @@ def read(
     held_out, truth = (None, None) if test is None else (clean(test.codes), classes_of(test.factors))
     judged = usable if truth is None else usable & varied(truth)
     validating = None if validation is None else clean(validation.codes)
-    return Samples(clean(codes), held_out, classes, truth, validating, sizes, shown, finite, usable, judged)
+    return Samples(clean(codes), held_out, classes, truth, validating, sizes, shown, finite, usable, judged, groups)
 
 
 def varied(values: Float[Array, "n k"] | Int[Array, "n k"]) -> Bool[Array, " k"]:

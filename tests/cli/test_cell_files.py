@@ -77,3 +77,54 @@ def test_cells_of_anndata_are_scored(tmp_path, capsys, monkeypatch):
     printed = capsys.readouterr().out
     assert "cell_type (3 classes: T, B, NK)" in printed
     assert "1.0000" in printed
+
+
+MATRIX = (np.eye(3)[TYPES] + 0.1 * RNG.normal(size=(120, 3))).astype(np.float32)
+
+
+@pytest.mark.filterwarnings("ignore:Writing zarr v2:UserWarning")
+@pytest.mark.parametrize("ending", ["h5ad", "zarr"])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix, scipy.sparse.csc_matrix])
+def test_a_representation_may_be_the_matrix_or_a_layer_or_a_frame(ending, form, tmp_path):
+    anndata = pytest.importorskip("anndata")
+    pytest.importorskip("zarr")
+    path = tmp_path / f"cells.{ending}"
+    data = anndata.AnnData(form(MATRIX), obs=annotations())
+    getattr(data, f"write_{ending}")(path)
+    alone = load_arrays(path, columns=["cell_type"])
+    np.testing.assert_array_equal(alone.codes, MATRIX)
+    assert alone.factors.classes == (("T", "B", "NK"),)
+    data.layers["scaled"] = form(2 * MATRIX)
+    data.obsm["X_frame"] = pd.DataFrame(3 * MATRIX, index=data.obs_names, columns=["a", "b", "c"])
+    data.obsm["X_form"] = form(4 * MATRIX)
+    data.obsm["text"] = pd.DataFrame({"a": ["word"] * 120}, index=data.obs_names)
+    getattr(data, f"write_{ending}")(path)
+    for key, factor in (("X", 1), ("layers/scaled", 2), ("X_frame", 3), ("X_form", 4)):
+        np.testing.assert_array_equal(load_arrays(f"{path}:{key}", columns=["cell_type"]).codes, factor * MATRIX)
+    with pytest.raises(ValueError, match="there is cells.*:X_form, .*:X_frame, .*:text, .*:X, .*:layers/scaled"):
+        load_arrays(path)
+    with pytest.raises(ValueError, match="must hold numbers .cells, codes., got"):
+        load_arrays(f"{path}:text", columns=["cell_type"])
+    np.save(tmp_path / "codes.npy", MATRIX)
+    assert load_arrays(tmp_path / "codes.npy", path, ["cell_type"]).factors.names == ("cell_type",)
+
+
+def test_containers_given_in_python_say_how_to_name_a_representation():
+    anndata = pytest.importorskip("anndata")
+    data = anndata.AnnData(MATRIX, obs=annotations(), obsm={"X_pca": MATRIX})
+    assert jaxdis.Factors.from_table(data, ["cell_type"]).classes == (("T", "B", "NK"),)
+    with pytest.raises(ValueError, match=r"must be an array of numbers, got AnnData; give .X or .obsm\['X_pca'\]"):
+        jaxdis.evaluate(data, TYPES, "mig")
+    several = types.SimpleNamespace(mod={"rna": data}, obsm={}, obs=data.obs)
+    with pytest.raises(ValueError, match=r"one modality's representation, such as mudata\['rna'\].X"):
+        jaxdis.evaluate(several, TYPES, "mig")
+
+
+def test_other_stores_are_refused_with_lines_that_convert_them(tmp_path):
+    zarr = pytest.importorskip("zarr")
+    pytest.importorskip("anndata")
+    zarr.save(str(tmp_path / "codes.zarr"), MATRIX)
+    (tmp_path / "empty.zarr").mkdir()
+    for name, words in (("codes", r"zarr.open\('codes.zarr'\).*numpy.save"), ("empty", "must be a .zarr store")):
+        with pytest.raises(ValueError, match=words):
+            load_arrays(tmp_path / f"{name}.zarr:X")

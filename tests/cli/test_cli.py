@@ -315,7 +315,16 @@ def test_a_full_disk_is_told_once(capsys):
     assert "compiled programs are not kept (OSError: No space left)" in " ".join(said.split())
 
 
-@pytest.mark.parametrize(("library", "extra"), [("matplotlib", "plots"), ("h5py", "data"), ("distributed", "cluster")])
+@pytest.mark.parametrize(
+    ("library", "extra"),
+    [
+        ("matplotlib", "plots"),
+        ("h5py", "data"),
+        ("distributed", "cluster"),
+        ("safetensors", "files"),
+        ("zarr", "omics"),
+    ],
+)
 def test_a_library_that_is_missing_is_told_with_its_extra(library, extra):
     error = ModuleNotFoundError(f"No module named {library!r}", name=library)
     assert f"jaxdis[{extra}]" in cli.in_one_line(error)

@@ -136,3 +136,21 @@ def test_what_is_no_folder_of_pictures_is_refused(place, tmp_path):
         jaxdis.data.folder(tmp_path, {"shade": [0, 1]})
     with pytest.raises(ValueError, match="images: must hold the files of column file, got no 'c.npy'"):
         jaxdis.data.folder(tmp_path, {"file": ["a.npy", "c.npy"], "shade": [0, 1]})
+
+
+def test_frames_of_a_video_are_held_out_together(tmp_path):
+    shade = np.random.default_rng(0).integers(0, 2, 12).repeat(10)
+    for number, value in enumerate(shade):
+        np.save(tmp_path / f"{number:03}.npy", np.full((4, 4), 100 * value + number, np.uint8))
+    data, video = jaxdis.data.folder(tmp_path, {"shade": shade.tolist()}), np.arange(12).repeat(10)
+
+    def encode(images):
+        return images.reshape(len(images), -1)[:, :1]
+
+    scores = jaxdis.evaluate_encoder(encode, data, "r2_linear", groups=video)
+    whole = jaxdis.evaluate_encoder(encode, data, "r2_linear", groups=[f"video {number:02}" for number in video])
+    assert scores["r2_linear"] == whole["r2_linear"]
+    assert scores.evaluation["groups"]["count"] == 12
+    assert scores.evaluation["samples"] == 120
+    with pytest.raises(ValueError, match="groups: must be left out for images that are drawn"):
+        jaxdis.evaluate_encoder(encode, "hearts", "r2_linear", groups=video)

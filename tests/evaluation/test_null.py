@@ -17,7 +17,7 @@ from jaxdis.cli import main
 from jaxdis.cli._score_command import Score
 from jaxdis.evaluation import _wide
 from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._null import p_value, permuted
+from jaxdis.evaluation._null import Null, p_value, permuted
 from jaxdis.metrics import metric
 
 STRONGEST = {"information": Blend("mutual_information", "strongest")}
@@ -61,7 +61,7 @@ def test_factors_of_a_sample_stay_together_within_their_role():
     codes, values = noise(1, n=50)
     test = (codes[0, :20] + 1, values[:20])
     shared = bind(codes[0], values, 0, test=test).shared
-    first, second = permuted(shared, 0), permuted(shared, 1)
+    first, second = permuted(shared, Null(2), 0), permuted(shared, Null(2), 1)
     for role, given in (("factors", values), ("test_factors", test[1])):
         moved = np.asarray(getattr(first, role).values)
         assert sorted(map(tuple, moved)) == sorted(map(tuple, given))
@@ -110,7 +110,7 @@ def test_refusals():
     codes, values = noise(1)
     gaps = Factors.from_table({"a": [0.5, None] + [1.0, 2.5] * 149}, missing="each")
     for arguments, words in (
-        ({"null": -1}, "null: must be a number of permutations from 0 to 100,000, got -1"),
+        ({"null": -1}, "null: must be a number of permutations from 0 to 100,000, or of shifts, such as .*, got -1"),
         ({"null": 2, "weights": np.ones(300)}, "null: must be left out with weights"),
         ({"null": 2, "factors": gaps}, "null: must have factors without missing values"),
     ):

@@ -1,17 +1,20 @@
 """Tables of factors and of codes: what is read, as what, and what is refused."""
 
 import datetime
+import gzip
 import json
 import os
 import re
 from typing import NamedTuple
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 
 import jaxdis
 from jaxdis import Direct, Spec, evaluate, structured
+from jaxdis._core.tables.columns import columns_of
 from jaxdis.evaluation import sample_curve, sweep
 from jaxdis.evaluation._arrays_file import in_words, load_arrays
 from jaxdis.factors import Factors
@@ -272,6 +275,10 @@ def test_a_missing_code_is_not_finite(tmp_path):
         ("x.pkl", "x = pickle.load(open('x.pkl', 'rb')); numpy.save('{}.npy', x)"),
         ("x.mat", "x = scipy.io.loadmat('x.mat')['{0}']; numpy.save('{0}.npy', x)"),
         ("x.h5", "x = h5py.File('x.h5')['{0}'][:]; numpy.save('{0}.npy', x)"),
+        ("x.h5mu", "x = mudata.read_h5mu('x.h5mu')['rna']; x.write_h5ad('x.h5ad')"),
+        ("x.csv.xz", "x = pandas.read_csv('x.csv.xz', sep=None, engine='python'); "),
+        ("x.jsonl", "x = pandas.read_json('x.jsonl', lines=True); "),
+        ("x.npy.gz", "must be .npz, .npy, .safetensors, "),
     ],
 )
 def test_other_formats_are_refused_with_two_lines_that_convert_them(name, words, tmp_path):
@@ -279,8 +286,123 @@ def test_other_formats_are_refused_with_two_lines_that_convert_them(name, words,
     with pytest.raises(ValueError, match=re.escape(words.format("codes"))):
         load_arrays(path)
     np.save(tmp_path / "codes.npy", CODES)
-    with pytest.raises(ValueError, match=re.escape(words.format("factors"))):
+    words = words.format("factors").replace(".npz, .npy, .safetensors, ", ".csv, .tsv, .txt, .csv.gz, ")
+    with pytest.raises(ValueError, match=re.escape(words)) as refused:
         load_arrays(tmp_path / "codes.npy", path)
+    assert ("x.to_csv('factors.csv', index=False)" in str(refused.value)) == ("pandas" in words)
+    assert ("unpack it" in str(refused.value)) == (name == "x.npy.gz")
+
+
+def lists_of(kind, pyarrow):
+    if kind == "list":
+        return pyarrow.array([row.tolist() for row in CODES])
+    flat = pyarrow.array(CODES.ravel().astype(np.float16 if kind == "half" else np.float32))
+    return pyarrow.FixedSizeListArray.from_arrays(flat, 3)
+
+
+@pytest.mark.parametrize("kind", ["list", "fixed", "half"])
+@pytest.mark.parametrize("ending", ["parquet", "feather", "arrow"])
+def test_a_column_of_lists_holds_codes(kind, ending, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    feather, parquet = pytest.importorskip("pyarrow.feather"), pytest.importorskip("pyarrow.parquet")
+    path, write = tmp_path / f"both.{ending}", parquet.write_table if ending == "parquet" else feather.write_feather
+    write(pyarrow.table({"vector": lists_of(kind, pyarrow), "shape": SHAPES, "size": SIZES}), path)
+    np.save(tmp_path / "labels.npy", SHAPES)
+    rtol = 1e-3 if kind == "half" else 1e-6
+    for given, columns in ((tmp_path / "labels.npy", ()), (path, ("shape",)), (None, ("shape",)), (path, ())):
+        arrays = load_arrays(path, given, columns)
+        np.testing.assert_allclose(arrays.codes, CODES, rtol=rtol, atol=rtol)
+        np.testing.assert_array_equal(np.asarray(arrays.factors.values)[:, 0], SHAPES)
+        assert arrays.factors.num_factors == (1 if given is None or columns or given != path else 2)
+    assert load_arrays(f"{path}:vector", path, ("size",)).factors.sizes == (4,)
+    write(pyarrow.table({"vector": lists_of(kind, pyarrow), "other": lists_of("list", pyarrow)}), path)
+    with pytest.raises(ValueError, match=f"name the column of codes, got 2 of lists; there is both.{ending}:vector"):
+        load_arrays(path, tmp_path / "labels.npy")
+    np.testing.assert_allclose(load_arrays(f"{path}:other", tmp_path / "labels.npy").codes, CODES)
+    write(pyarrow.table({"vector": [[1.0, 2.0]] * (ROWS - 1) + [[1.0]]}), path)
+    with pytest.raises(ValueError, match="column 'vector' must hold lists of one length, got 1 to 2 entries"):
+        load_arrays(path, tmp_path / "labels.npy")
+
+
+def test_columns_of_one_table_are_factors_or_codes(tmp_path):
+    path = saved(tmp_path, csv(SHAPES, *CODES.T, head="shape,z0,z1,z2"), "both.csv")
+    arrays = load_arrays(path, columns=("shape",))
+    np.testing.assert_allclose(arrays.codes, CODES)
+    assert arrays.factors.names == ("shape",)
+    with pytest.raises(ValueError, match="--columns must name the factors among shape, z0, z1, z2, got"):
+        load_arrays(path, path)
+    lists = [f'"{row.tolist()}"' for row in CODES]
+    with pytest.raises(ValueError, match="numpy.stack"):
+        load_arrays(saved(tmp_path, csv(lists, SHAPES, head="vector,shape"), "both.csv"), columns=("shape",))
+
+
+def test_arrays_of_lists_in_python_say_how_they_are_stacked():
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    for codes in (pandas.Series(list(CODES)), pandas.DataFrame({"z": list(CODES)}), pyarrow.array(CODES.tolist())):
+        with pytest.raises(ValueError, match="codes: must be an array of numbers, .*numpy.stack"):
+            evaluate(codes, SHAPES, "mig")
+
+    class Dataset:
+        """As Hugging Face's, with a way to pandas alone."""
+
+        column_names = ("shape",)
+
+        def to_pandas(self):
+            return pandas.DataFrame({"shape": SHAPE_NAMES})
+
+    assert Factors.from_table(Dataset()).classes == (("heart", "square"),)
+    with pytest.raises(ValueError, match="got Dataset; give one column by numpy.stack"):
+        evaluate(Dataset(), SHAPES, "mig")
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "txt"])
+def test_packed_text_is_read(ending, tmp_path):
+    separator = {"csv": ",", "tsv": "\t", "txt": " "}[ending]
+    path = tmp_path / f"labels.{ending}.gz"
+    path.write_bytes(gzip.compress(csv(SHAPES, SIZES, head=f"shape{separator}size", separator=separator).encode()))
+    np.testing.assert_array_equal(np.asarray(Factors.from_table(path).values), np.c_[SHAPES, SIZES])
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match="must have text in columns"):
+        Factors.from_table(path)
+
+
+def test_types_that_files_forget_are_read_or_named(tmp_path):
+    half, factors = CODES.astype(ml_dtypes.bfloat16), np.c_[SHAPES, SIZES]
+    expected = float(evaluate(half.astype(np.float32), factors, "mcc")["mcc"])
+    np.savez(tmp_path / "codes.npz", codes=half, factors=factors)
+    np.save(tmp_path / "codes.npy", half)
+    for path, given in (("codes.npz", None), ("codes.npy", Factors.of(factors))):
+        arrays = load_arrays(tmp_path / path, given)
+        assert float(evaluate(arrays.codes, arrays.factors, "mcc")["mcc"]) == expected
+    eighth = CODES.astype(ml_dtypes.float8_e4m3fn)
+    expected = float(evaluate(eighth.astype(np.float32), factors, "mcc")["mcc"])
+    assert float(evaluate(eighth, factors, "mcc")["mcc"]) == expected
+    np.savez(tmp_path / "codes.npz", codes=eighth, factors=factors)
+    for codes, words in (
+        (load_arrays(tmp_path / "codes.npz").codes, r"got dtype |V1; .*x.view(ml_dtypes.float8_e4m3fn)"),
+        (half.view("V2"), r"got dtype |V2; .*x.view(ml_dtypes.bfloat16)"),
+        (CODES + 1j, "got dtype complex128; .*numpy.concatenate([x.real, x.imag], axis=-1)"),
+    ):
+        with pytest.raises(ValueError, match=".*".join(map(re.escape, words.split(".*")))):
+            evaluate(codes, factors, "mcc")
+
+
+def test_safetensors_are_read(tmp_path):
+    numpy_files = pytest.importorskip("safetensors.numpy")
+    path = tmp_path / "acts.safetensors"
+    numpy_files.save_file({"codes": CODES, "factors": np.c_[SHAPES, SIZES]}, path)
+    arrays = load_arrays(path)
+    np.testing.assert_array_equal(arrays.codes, CODES)
+    np.testing.assert_array_equal(np.asarray(Factors.from_table(path).values), np.c_[SHAPES, SIZES])
+    numpy_files.save_file({"resid": CODES.astype(np.float32), "mlp": -CODES}, path)
+    np.testing.assert_array_equal(load_arrays(f"{path}:mlp", arrays.factors).codes, -CODES)
+    with pytest.raises(ValueError, match="name another .acts.safetensors:mlp, acts.safetensors:resid."):
+        load_arrays(path, arrays.factors)
+    numpy_files.save_file({"resid": CODES}, path)
+    np.testing.assert_array_equal(load_arrays(path, arrays.factors).codes, CODES)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(ValueError, match="acts.safetensors: is damaged"):
+        load_arrays(path, arrays.factors)
 
 
 @pytest.mark.parametrize("name", ["pipe.csv", "pipe.npy", "pipe.npz", "pipe"])
@@ -363,6 +485,45 @@ def test_categories_keep_their_declared_order():
         assert factors.sizes == (4,)
         np.testing.assert_array_equal(np.asarray(factors.values)[:, 0], [2, 0, 1, 2])
         np.testing.assert_array_equal(factors.rows, [0, 2, 3, 4])
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("form", ["frame", "parquet", "groups", "feather", "arrow"])
+def test_what_declares_categories_says_whether_they_are_ordered(form, ordered, tmp_path):
+    """The same from a data frame and from its files, in which a class that never occurs is kept as well."""
+    pandas = pytest.importorskip("pandas")
+    order, entries = ["small", "medium", "large", "huge"], ["large", None, "small", "medium", "large", "small"]
+    table = pandas.DataFrame(
+        {"size": pandas.Categorical(entries, order, ordered), "n": [3, 1, 2, 3, 1, 2], "t": "word"}
+    )
+    table["n"] = table["n"].astype(pandas.CategoricalDtype([1, 2, 3], ordered))
+    path = tmp_path / f"labels.{'feather' if form == 'feather' else 'parquet'}"
+    if form in ("parquet", "groups"):
+        table.to_parquet(path, row_group_size=2 if form == "groups" else None)
+    if form == "feather":
+        table.to_feather(path)
+    if form == "arrow":
+        path = pytest.importorskip("pyarrow").Table.from_pandas(table)
+    columns = columns_of(table if form == "frame" else path)
+    assert columns["size"].entries == entries
+    assert columns["size"].order == tuple(order)
+    assert columns["n"].entries == [3, 1, 2, 3, 1, 2]
+    assert [columns[name].ordered for name in ("size", "n", "t")] == [ordered, ordered, None]
+
+
+def test_other_libraries_declare_orders_too(tmp_path):
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    entries, order = ["b", "a", "b"], ("c", "b", "a")
+    table = polars.DataFrame({"enum": polars.Series(entries, dtype=polars.Enum(order)), "text": entries})
+    table = table.with_columns(category=polars.Series(entries, dtype=polars.Categorical))
+    table.write_parquet(tmp_path / "labels.parquet")
+    table.write_ipc(tmp_path / "labels.arrow")
+    for given in (table, table.to_arrow(), tmp_path / "labels.parquet", tmp_path / "labels.arrow"):
+        columns = columns_of(given)
+        assert [columns[name].order for name in ("enum", "category", "text")] == [order, None, None]
+        assert [columns[name].ordered for name in ("enum", "category", "text")] == [True, False, None]
+        assert all(column.entries == entries for column in columns.values())
+    assert columns_of(pyarrow.table({"x": pyarrow.array(entries).dictionary_encode()}))["x"].order is None
 
 
 def test_kinds_columns_and_names_decide():

@@ -1,20 +1,50 @@
-"""Columns of a user's table: comma-, tab- or blank-separated text, or Parquet."""
+"""Columns of a user's table in text separated by commas, tabs or blanks, and what files are called."""
 
+import collections
 import csv
 import glob
+import gzip
 import io
-import json
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxdis._core.files import open_regular
+from jaxdis._core.lookup import printable, some_of
 from jaxdis._core.options import shown
 
 # What separates the columns of each kind of text; of .txt, what its first line holds.
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ""}
-SUFFIXES = (*SEPARATORS, ".parquet")
+TEXT_SUFFIXES = (*SEPARATORS, *(f"{suffix}.gz" for suffix in SEPARATORS))
+# Files that hold several arrays, one of which is named after a colon.
+_WITH_PARTS = re.compile(r"(.+\.(?:h5ad|zarr|npz|safetensors|parquet|feather|arrow)):(.+)", re.DOTALL)
+_PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
+# How to load, in Python, what only another library reads; some of these are pickles, which can run anything.
+_ARRAYS = {
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".bin"), "torch.load({name!r}).numpy()"),
+    **dict.fromkeys((".pkl", ".pickle"), "pickle.load(open({name!r}, 'rb'))"),
+    ".mat": "scipy.io.loadmat({name!r})[{array!r}]",
+    **dict.fromkeys((".h5", ".hdf5"), "h5py.File({name!r})[{array!r}][:]"),
+    ".nc": "xarray.open_dataset({name!r})[{array!r}].to_numpy()",
+}
+_FRAMES = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "pandas.read_excel({name!r})"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "pandas.read_json({name!r}, lines=True)"),
+    **{
+        f"{text}{packed}": "pandas.read_csv({name!r}, sep=None, engine='python')"
+        for text in SEPARATORS
+        for packed in _PACKED[1:]
+    },
+    ".orc": "pandas.read_orc({name!r})",
+    ".dta": "pandas.read_stata({name!r})",
+    ".sav": "pandas.read_spss({name!r})",
+}
+_CELLS = {
+    ".h5mu": "mudata.read_h5mu({name!r})['rna']",
+    ".loom": "anndata.read_loom({name!r})",
+}
 MISSING = frozenset(("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NULL", "null", "None", "?", "-", "nan", "NaN", "NaT"))
 # What pandas, pyarrow and others call an index that has no name.
 _INDEX = re.compile(r"(Unnamed: \d+(\.\d+)*|__index_level_\d+__)?")
@@ -27,8 +57,7 @@ def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
     """Read a table: its columns' names, and each one's entries as numbers, text, or None where one is missing.
 
     Args:
-      path: ``.csv``, ``.tsv``, ``.txt`` (separated by commas, tabs or blanks), or ``.parquet``, for which pyarrow must
-        be installed.
+      path: ``.csv``, ``.tsv``, or ``.txt`` (separated by commas, tabs or blanks), or the same packed as ``.gz``.
       wanted: column names, in the order wanted. If empty, all but the index that a data frame was saved with: what the
         file's own description calls one, and a nameless column that numbers the rows.
 
@@ -43,7 +72,7 @@ def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
     """
     path = Path(path)
     check_file(path)
-    columns = {name: parsed(entries) for name, entries in _read(path, list(wanted)).items()}
+    columns = {name: parsed(entries) for name, entries in _text(path, list(wanted)).items()}
     return selected(columns, wanted, path.name)
 
 
@@ -54,7 +83,7 @@ def selected(columns: Mapping[str, Any], wanted: Sequence[str], where: str) -> d
       ValueError: if there is nothing but an index, or a column is named twice.
     """
     if len(set(wanted)) < len(wanted):
-        raise ValueError(f"columns: must be named once each, got {', '.join(wanted)}")
+        raise ValueError(f"columns: must be named once each, got {some_of(wanted)}")
     if wanted:
         return {name: columns[name] for name in wanted}
     kept = {
@@ -76,9 +105,46 @@ def check_file(path: Path, advice: str = "") -> None:
     name = printable(path)
     if not path.exists():
         raise ValueError(f"{name}: no such file{advice}")
-    if not path.is_file():
+    if not path.is_file() and suffix_of(path) != ".zarr":
         kind = "folder" if path.is_dir() else "pipe or a device"
         raise ValueError(f"{name}: must be a regular file, got a {kind}; save its content as one")
+
+
+def suffix_of(path: Path) -> str:
+    """How a file's name ends, in small letters: ``.csv``, and ``.csv.gz`` if it is packed."""
+    last = path.suffix.lower()
+    return Path(path.stem).suffix.lower() + last if last in _PACKED else last
+
+
+def file_and_part(path: str | Path) -> tuple[Path, str | None]:
+    """The file ``cells.h5ad`` and the part ``X_pca`` in ``cells.h5ad:X_pca``; None for a file alone."""
+    found = _WITH_PARTS.fullmatch(str(path))
+    return (Path(path), None) if found is None or Path(path).exists() else (Path(found[1]), found[2])
+
+
+def check_format(path: Path, read: Sequence[str], array: str) -> None:
+    """Refuse a file in a format that only another library reads, with Python lines that convert it.
+
+    Args:
+      read: endings that are read here.
+      array: what is wanted: ``"codes"`` or ``"factors"``.
+
+    Raises:
+      ValueError: for a known format, or one that is packed.
+    """
+    suffix, name = suffix_of(path), path.name
+    load = (_ARRAYS | _FRAMES | _CELLS).get(suffix)
+    if suffix in read or (load is None and path.suffix not in _PACKED):
+        return
+    words = "unpack it"
+    if load is not None:
+        save = f"numpy.save('{array}.npy', x)"
+        if suffix in _FRAMES and array != "codes":
+            save = f"x.to_csv('{array}.csv', index=False)"
+        if suffix in _CELLS:
+            save = f"x.write_h5ad({path.stem + '.h5ad'!r})"
+        words = f"convert it in Python: x = {load.format(name=name, array=array)}; {save}"
+    raise ValueError(f"{printable(path)}: must be {', '.join(read)}, got {suffix}; {words}")
 
 
 def matching(texts: Sequence[str | Path]) -> list[Path]:
@@ -95,13 +161,10 @@ def matching(texts: Sequence[str | Path]) -> list[Path]:
 
 def named_files(paths: Sequence[Path]) -> dict[str, Path]:
     """Files by their names, or by their paths where names repeat."""
-    names = [path.name for path in paths]
-    return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
-
-
-def printable(path) -> str:
-    """A name, of a file or a class, without the control characters that would reach the terminal."""
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(path))
+    parts = [file_and_part(path) for path in paths]
+    names = [file.name if part is None else f"{file.name}:{part}" for file, part in parts]
+    counts = collections.Counter(names)
+    return {name if counts[name] == 1 else str(path): path for name, path in zip(names, paths, strict=True)}
 
 
 def differ(entries: Sequence) -> bool:
@@ -109,14 +172,10 @@ def differ(entries: Sequence) -> bool:
     return len(set(entries)) == len(entries) and all(isinstance(entry, int) for entry in entries)
 
 
-def _read(path: Path, wanted: list[str]) -> dict[str, list]:
-    return _parquet(path, wanted) if path.suffix == ".parquet" else _text(path, wanted)
-
-
-def _check_wanted(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
+def check_wanted(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
     unknown = [name for name in wanted if name not in names]
     if unknown:
-        raise ValueError(f"columns: {path.name} has {', '.join(names)}, got {shown(unknown[0])}")
+        raise ValueError(f"columns: {path.name} has {some_of(names)}, got {shown(unknown[0])}")
 
 
 def parsed(entries: Sequence) -> list[int | float | str | None]:
@@ -144,8 +203,9 @@ def _value(entry) -> int | float | str | None:
 def _text(path: Path, wanted: list[str]) -> dict[str, list]:
     try:
         with open_regular(path) as file:
-            lines = _lines(file.read().decode("utf-8-sig"), SEPARATORS[path.suffix])
-    except (csv.Error, UnicodeDecodeError) as error:
+            text = gzip.decompress(file.read()) if path.suffix.lower() == ".gz" else file.read()
+        lines = _lines(text.decode("utf-8-sig"), _separator(path))
+    except (csv.Error, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(
             f"{path.name}: must have text in columns with a head, got bytes or quotes that are none ({error})"
         ) from None
@@ -153,8 +213,12 @@ def _text(path: Path, wanted: list[str]) -> dict[str, list]:
         while lines and len(lines[end]) < 2 and not "".join(lines[end]).strip():
             lines.pop(end)
     columns = _under_names(path, lines)
-    _check_wanted(path, list(columns), wanted)
+    check_wanted(path, list(columns), wanted)
     return {name: columns[name] for name in wanted or columns}
+
+
+def _separator(path: Path) -> str:
+    return SEPARATORS[suffix_of(path).removesuffix(".gz")]
 
 
 def _lines(text: str, separator: str) -> list[list[str]]:
@@ -166,7 +230,7 @@ def _lines(text: str, separator: str) -> list[list[str]]:
 
 
 def _under_names(path: Path, lines: list[list[str]]) -> dict[str, list]:
-    separator = SEPARATORS[path.suffix] or " "
+    separator = _separator(path) or " "
     if len(lines) > 1 and len(lines[0]) == 1 < len(lines[1]) and isinstance(_value(lines[0][0]), int):
         claimed = int(lines.pop(0)[0])
         if claimed != len(lines) - 1:
@@ -185,9 +249,7 @@ def _under_names(path: Path, lines: list[list[str]]) -> dict[str, list]:
         lines = [row[1:] for row in lines]
     odd = next((number for number, row in enumerate(lines, first) if len(row) != len(head)), None)
     if odd is not None or not lines or len(set(head)) < len(head):
-        where = (
-            f"line {odd} has {len(lines[odd - first])}" if odd else f"{len(lines)} rows of columns {', '.join(head)}"
-        )
+        where = f"line {odd} has {len(lines[odd - first])}" if odd else f"{len(lines)} rows of columns {some_of(head)}"
         raise ValueError(f"{path.name}: must have rows of {len(head)} distinct columns, got {where}")
     return {name: list(column) for name, column in zip(head, zip(*lines, strict=True), strict=True)}
 
@@ -220,38 +282,3 @@ def _numbers_columns(path: Path, lines: list[list[str]]) -> bool:
             "row; write names into the first line"
         )
     return True
-
-
-def _parquet(path: Path, wanted: list[str]) -> dict[str, list]:
-    try:
-        from pyarrow import ArrowException, parquet, types
-    except ImportError:
-        raise ValueError(f"{path.name}: needs pyarrow (pip install pyarrow), or the same table as .csv") from None
-    try:
-        with open_regular(path) as file:
-            schema = parquet.read_schema(file)
-            index = json.loads((schema.metadata or {}).get(b"pandas", b'{"index_columns": []}'))["index_columns"]
-            _check_wanted(path, schema.names, wanted)
-            names = wanted or [name for name in schema.names if name not in index]
-            _check_columns(path, schema, names, types)
-            return parquet.read_table(file, columns=names).to_pydict()
-    except (ArrowException, OSError, json.JSONDecodeError, LookupError) as error:
-        reason = f"must be a Parquet file, got another file or one that is damaged ({str(error)[:200]})"
-        raise ValueError(f"{path.name}: {reason}") from None
-
-
-def _check_columns(path: Path, schema, names: Sequence[str], types) -> None:
-    if len(set(names)) < len(names):
-        raise ValueError(f"{path.name}: must have columns of distinct names, got {', '.join(names)}")
-    for name in names:
-        kind = schema.field(name).type
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        if not any(fits(kind) for fits in _plain(types)):
-            raise ValueError(
-                f"{path.name}: column {shown(name)} must hold numbers or text, got {kind}; convert it, or choose other "
-                "columns (--columns)"
-            )
-
-
-def _plain(types) -> tuple:
-    return types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string, types.is_null
