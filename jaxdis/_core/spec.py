@@ -149,6 +149,7 @@ class Traits:
         stochastic) and any of its options.
       starts_from: the function whose result, on the same samples and with the same key, its argument ``base`` may be,
         so that metrics that use both fit once. Without ``base``, it computes everything itself.
+      placed: it reads where codes are, not only how they spread: its bins are fixed, or an intercept is penalized.
     """
 
     needs_classes: bool = False
@@ -158,6 +159,7 @@ class Traits:
     chooses: str | None = None
     prepare: Callable | None = None
     starts_from: Callable | None = None
+    placed: bool = False
 
 
 _NO_TRAITS = Traits()

@@ -1,7 +1,7 @@
 """Are the factors identified up to a permutation, a linear map or a smooth map? Fitted on training samples, judged on
 held-out ones."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
 from jaxdis.factors import Codes, Factors, Sample
-from jaxdis.relations._correlation import correlation
+from jaxdis.relations._correlation import Kind, correlation
 from jaxdis.relations._samples import read, varied
 from jaxdis.scores._gaps import FactorScore
 from jaxdis.scores._reading import mean_over_factors, only_valid
@@ -164,7 +164,7 @@ def mcc_test(
     factors: Factors,
     *,
     test: Sample,
-    kind: Literal["pearson", "spearman"] = "pearson",
+    kind: Kind = "pearson",
     active: Bool[Array, " d"] | None = None,
 ) -> HeldOutMatching:
     """Correlate codes with the factors they are matched to in training, on held-out samples: mean absolute correlation.
@@ -176,7 +176,7 @@ def mcc_test(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      kind: ``"pearson"``, or ``"spearman"`` to correlate mid-ranks.
+      kind: ``"pearson"``, ``"spearman"`` to correlate mid-ranks, or ``"cosine"``, which does not center.
 
     Contract:
 

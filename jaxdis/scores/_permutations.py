@@ -60,7 +60,8 @@ def matching(relation: Relation, *, assignment: Solver = "auto") -> Matching:
     """Average over factors what share of its ceiling each reaches with the one code assigned to it.
 
     Codes are assigned to factors one to one so that the total is largest. On absolute correlation this is the mean
-    correlation coefficient, MCC.
+    correlation coefficient, MCC: Pearson's in independent component analysis, Spearman's or cosines where
+    :func:`jaxdis.relations.correlation` is told so. Mean matched cosines of two dictionaries are called MCC, too.
 
     Options:
       assignment: how codes are assigned: ``"optax"`` inside the program, ``"scipy"`` on the host, or ``"auto"``; the

@@ -115,6 +115,7 @@ def test_functions_called_directly_compute_in_single_precision(name):
         codes, key = jnp.asarray(arrays[0], jnp.float32), [jax.random.key(0)] * ("key" in reads)
         given = [codes, factors] * (2 if "test_codes" in reads else 1)
         given = [jnp.asarray(arrays, jnp.float32)] if "factors" not in reads and name not in ROWS else given
+        given = [codes, codes] if "second" in reads else given
         how = {"test": Sample(codes, factors)} if "test" in reads else {}
         if "prepared" in reads:
             how["prepared"] = spec.prepare(jax.random.key(0), factors)
