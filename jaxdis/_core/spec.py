@@ -75,6 +75,7 @@ class Spec:
         """The fields of its result that are best when they are low."""
         return () if self.traits.unless and self.all_options[self.traits.unless] else self.traits.errors
 
+    @single_precision
     def prepare(self, key, factors) -> Any:
         """The arrays that all members share, computed once with the options of this spec; None for most functions."""
         make = self.traits.prepare
@@ -155,6 +156,7 @@ class Traits:
         stochastic) and any of its options.
       starts_from: the function whose result, on the same samples and with the same key, its argument ``base`` may be,
         so that metrics that use both fit once. Without ``base``, it computes everything itself.
+      placed: it reads where codes are, not only how they spread: its bins are fixed, or an intercept is penalized.
     """
 
     needs_classes: bool = False
@@ -165,13 +167,14 @@ class Traits:
     chooses: str | None = None
     prepare: Callable | None = None
     starts_from: Callable | None = None
+    placed: bool = False
 
 
 _NO_TRAITS = Traits()
 
 
 def metric(**traits) -> Callable:
-    """Declare the :class:`Traits` of a metric, a relation or a score.
+    """Declare the :class:`Traits` of a metric, a relation or a score, which computes in float32 wherever it is called.
 
     >>> @metric(needs_classes=True, errors=("score",))
     ... def share_of_errors(codes, factors): ...
@@ -187,6 +190,7 @@ def metric(**traits) -> Callable:
         for name in (*(name for name, value in needed.items() if value is not None), *filter(None, options)):
             if name not in _parameters(function):
                 raise ValueError(f"{function.__name__}: must have an argument {name!r} for these traits, got none")
+        function = single_precision(exact_products(function))
         function.traits = declared
         return function
 

@@ -24,15 +24,14 @@ FUNCTIONS = (
     "jaxdis.metrics.udr",
     "jaxdis.metrics.linear_cka",
     "jaxdis.metrics.svcca",
+    "jaxdis.metrics.matched_cosine",
     "jaxdis.metrics.novel_combination",
     "jaxdis.metrics.compositional_generalization",
     "jaxdis.metrics.zero_shot",
     "jaxdis.metrics.downstream_logistic",
     "jaxdis.metrics.knockout_curve",
     "jaxdis.metrics.knockout_table",
-    "jaxdis.encoders.factor_vae",
-    "jaxdis.encoders.beta_vae",
-    "jaxdis.encoders.irs",
+    *(f"jaxdis.encoders.{name}" for name in ("factor_vae", "beta_vae", "irs")),
 )
 
 

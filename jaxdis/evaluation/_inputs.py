@@ -22,8 +22,8 @@ TRAIN_SHARE = 2 / 3
 SPLIT_SEED = metric_seed("train and test")
 # Whole weights of no larger a sum are counts of samples.
 MOST_COUNTED = 2**24
-# Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.
-FAR = 2.0**10
+# A code this many times its range from 0 is shifted before float32 rounds it: edges of bins move with the last digits.
+FAR = 1.0
 
 
 class Inputs(NamedTuple):
@@ -54,7 +54,7 @@ def bind(
       split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key, of
         groups whole ones.
     """
-    codes, test, validation = read_codes(codes, test=test, validation=validation)
+    codes, offset, test, validation = read_codes(codes, test=test, validation=validation)
     factors, key = Factors.checked(factors), checked_key(key)
     weights, variances = at_rows(weights, factors, 0), at_rows(variances, factors)
     codes = at_rows(codes, factors)
@@ -73,6 +73,8 @@ def bind(
     if active is not None:
         active = check_active(active, m, d)
     members = MemberCodes(check_numbers(numbers, m), codes, variances, test_codes, active, validation_codes)
+    if offset is not None:
+        members = members._replace(offset=np.broadcast_to(offset.astype(np.float32), (m, 1, d))[:, 0])
     # Programs never see what is known of a table, whether factors are traced or closed over.
     factors = dataclasses.replace(factors, classes=None, rows=None, num_rows=None)
     shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
@@ -91,14 +93,17 @@ def _split(key, groups: np.ndarray | None, n: int):
 def read_codes(codes, **others):
     """Bring codes, and codes on other samples, into single precision without loss.
 
-    A code more precise than float32 that lies farther from 0 than ``FAR`` times its own range is shifted to 0, in
-    float64: nearly all metrics depend only on a code's spread, which rounding would remove. SAP, whose support vector
-    machines penalize the intercept, and information in sampled codes, whose bins are fixed, therefore score such a code
-    as if it were near 0.
+    A code more precise than float32 that lies farther from 0 than ``FAR`` times its own range is shifted by one of its
+    middle values, in float64: nearly all metrics depend only on a code's spread, which rounding would remove. The few
+    that do not (``placed`` in :class:`~jaxdis.metrics.Traits`) add the offset again, and score a code where it is,
+    whatever its type.
 
     Args:
       codes: ``[n, d]`` or ``[m, n, d]``.
       others: pairs (codes, factors) on other samples by role, or None.
+
+    Returns:
+      The codes, their offset ``[…, 1, d]`` (None for none), and the pairs.
     """
     array = converted(codes, "codes")
     pairs = {
@@ -107,7 +112,7 @@ def read_codes(codes, **others):
     if (offset := _offset(array)) is not None:
         array = array - offset
         pairs = {role: _shifted(pair, offset) if is_pair(pair) else pair for role, pair in pairs.items()}
-    return _single(array, "codes"), *pairs.values()
+    return _single(array, "codes"), offset, *pairs.values()
 
 
 def is_pair(value) -> bool:
@@ -122,8 +127,12 @@ def _offset(array) -> np.ndarray | None:
         return None
     low, high = (bound.astype(np.float64) for bound in (array.min(axis=-2), array.max(axis=-2)))
     with np.errstate(invalid="ignore"):  # non-finite codes are met later
-        far = (np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)
-    return np.where(far, low, 0.0)[..., None, :] if far.any() else None
+        largest = np.maximum(np.abs(low), np.abs(high))
+        far = (largest > FAR * (high - low)) & (high > low) & (largest <= np.finfo(np.float32).max)
+    if not far.any():
+        return None
+    middle = np.partition(array, array.shape[-2] // 2, axis=-2)[..., array.shape[-2] // 2, :]
+    return np.where(far, middle.astype(np.float64), 0.0)[..., None, :]
 
 
 def _shifted(pair, offset: np.ndarray):

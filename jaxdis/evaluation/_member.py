@@ -24,6 +24,7 @@ class MemberCodes(NamedTuple):
     test_codes: jax.Array | None
     active: jax.Array | None
     validation_codes: jax.Array | None = None
+    offset: jax.Array | None = None  # [d], what codes were shifted by
 
 
 class Shared(NamedTuple):
@@ -56,7 +57,7 @@ def score_member(plan: Plan, member: MemberCodes, shared: Shared):
     ):
         if array is not None and any(getattr(spec.reads, name) for spec in sources):
             sound.append(check(array).all())
-    results = _measure(plan, key, samples_for, validation, member.active, shared.prepared)
+    results = _measure(plan, key, samples_for, validation, member, shared.prepared)
     return results, jnp.stack(sound).all()
 
 
@@ -85,7 +86,7 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, sh
         sources = sources_of(metric for _, metric in plan)
         prepared = [prepared_for((spec,), draw, samples_for(spec)[0].factors)[0] for spec in sources]
         key = jax.random.fold_in(draw, member.number)
-        results = _measure(plan, key, samples_for, validations, member.active, prepared)
+        results = _measure(plan, key, samples_for, validations, member, prepared)
         return {name: _drawn(result) for name, result in results.items()}
 
     # One after another: memory is that of one replicate.
@@ -101,7 +102,7 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, sh
     return results, finite, replicates
 
 
-def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepared) -> dict[str, tuple]:
+def _measure(plan: Plan, key, samples_for: Callable, validation, member: MemberCodes, prepared) -> dict[str, tuple]:
     """Call every function that reads samples once, then compute the metrics from their results."""
     sources = sources_of(metric for _, metric in plan)
     results = {}
@@ -109,7 +110,8 @@ def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepare
         samples = samples_for(spec)
         # A bootstrap weights samples for some functions and repeats them for others, which then share nothing.
         alike = spec.base in results and samples_for(spec.base)[0] is samples[0]
-        results[spec] = apply(spec, key, *samples, active, shared, validation, results[spec.base] if alike else None)
+        base = results[spec.base] if alike else None
+        results[spec] = apply(spec, key, *samples, member.active, shared, validation, base, member.offset)
     return {name: metric.finish(results[metric.source]) for name, metric in plan}
 
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.finite import mean
 from jaxdis.evaluation._numbering import OF_VALUES
-from jaxdis.evaluation._score_table import mean
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._metric import axes_of, is_error

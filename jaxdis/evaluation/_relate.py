@@ -64,7 +64,9 @@ def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
     all_samples = samples_of(member, shared)
     train, held_out = train_and_test(all_samples, member, shared)
     sample = train if spec.reads.test else all_samples
-    return _apply_jitted(spec, key, sample, held_out, member.active, validation=validation_of(member, shared))
+    return _apply_jitted(
+        spec, key, sample, held_out, member.active, validation=validation_of(member, shared), offset=member.offset
+    )
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)

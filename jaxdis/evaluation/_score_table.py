@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdis._core.finite import mean
 from jaxdis._core.html_table import html_table
 
 if TYPE_CHECKING:
@@ -126,12 +127,6 @@ def as_html(scores: "Scores") -> str:
         rows.append([name, value, *bounds, *([None] * len(shown) if part is None else part.tolist())])
     title = "; ".join(["Scores of one representation", *[INTERVAL] * bool(drawn), *[CHANCE] * bool(judged)])
     return html_table(title, ["metric", "score", *drawn, *judged, *shown], rows, notes)
-
-
-def mean(values: np.ndarray) -> float:
-    """The mean over members whose score is defined; NaN if there is none."""
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if defined.size else float("nan")
 
 
 def spread(values: np.ndarray) -> float:

@@ -101,7 +101,9 @@ def _rows(spec: Spec, member: MemberCodes, shared: Shared) -> _Rows:
 
 def _relation(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
     train, held_out = train_and_test(samples_of(member, shared), member, shared)
-    return apply(spec, jax.random.fold_in(shared.key, member.number), train, held_out, member.active)
+    return apply(
+        spec, jax.random.fold_in(shared.key, member.number), train, held_out, member.active, offset=member.offset
+    )
 
 
 def _finish(score: Spec, relation: Relation, _shared) -> Any:
@@ -135,7 +137,7 @@ def _single_neuron(metrics: Plan, strength, finite, members: MemberCodes, shared
 
 def cut(members: MemberCodes, codes) -> MemberCodes:
     """The members with some codes."""
-    names = ("codes", "variances", "test_codes", "active", "validation_codes")
+    names = ("codes", "variances", "test_codes", "active", "validation_codes", "offset")
     arrays = {name: getattr(members, name) for name in names}
     return members._replace(
         **{name: None if array is None else np.ascontiguousarray(array[..., codes]) for name, array in arrays.items()}

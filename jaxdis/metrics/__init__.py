@@ -2,7 +2,7 @@
 
 from jaxdis._core.spec import Spec, Traits, metric
 from jaxdis.metrics import interventions
-from jaxdis.metrics._between_members import linear_cka, svcca, udr
+from jaxdis.metrics._between_members import linear_cka, matched_cosine, svcca, udr
 from jaxdis.metrics._downstream import downstream_logistic, downstream_trees, explicitness, infoe
 from jaxdis.metrics._extended_dci import dci_es
 from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
@@ -40,6 +40,7 @@ __all__ = [
     "knockout_table",
     "linear_cka",
     "linear_probe",
+    "matched_cosine",
     "mcc_test",
     "metric",
     "mlp_probe",

@@ -1,4 +1,4 @@
-"""How far a zoo's members agree, which needs no factors: UDR, linear CKA and SVCCA."""
+"""How far a zoo's members agree, which needs no factors: UDR, linear CKA, SVCCA, and cosines of two dictionaries."""
 
 import functools
 from typing import Literal, NamedTuple
@@ -6,13 +6,15 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import power_of_two_below, product_over_samples, rounding_of, safe_divide
 from jaxdis._core.factorizations import eigh, singular_values
+from jaxdis._core.kernels.assignment import Solver, assign
 from jaxdis._core.options import Positive, Share
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
-from jaxdis.relations._correlation import mid_ranks
+from jaxdis.relations._correlation import length_one, mid_ranks
 
 # An eigenvalue of a smaller share of the largest is rounding in float32.
 LEAST_SHARE = 1e-6
@@ -25,6 +27,7 @@ class Agreement(NamedTuple):
     pairs: Float[Array, "m m"]
 
 
+@metric()
 def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
     """Rank members without labels (UDR): how well do each member's codes map one to one onto those of others?
 
@@ -79,6 +82,7 @@ def _mean_where(values, mask):
     return safe_divide(jnp.where(mask, values, 0.0).sum(), mask.sum().astype(jnp.float32))
 
 
+@metric()
 def linear_cka(codes) -> Agreement:
     """Compute linear centered kernel alignment: do members place samples alike, up to a rotation and a scale?
 
@@ -97,6 +101,7 @@ def linear_cka(codes) -> Agreement:
 
     Contract:
 
+    - Codes are centered, unlike directions in :func:`matched_cosine`.
     - In [0, 1] and symmetric; 1 for members that are rotations, permutations or multiples of one another. A code with
       large variance counts most: members are not standardized. Independent codes score about ``d / n``.
     - Entangled and disentangled members may agree fully: this does not measure disentanglement.
@@ -123,6 +128,7 @@ def _linear_cka(codes, finite) -> Agreement:
     return _agreement(agree, (rows, own), finite)
 
 
+@metric()
 def svcca(codes, *, kept: Share = 0.99) -> Agreement:
     """Compute singular vector canonical correlation: do members span the same directions, whatever their scales?
 
@@ -167,6 +173,69 @@ def _svcca(codes, finite, kept) -> Agreement:
         return safe_divide(jnp.minimum(correlations, 1.0).sum(), jnp.minimum(left[1], right[1]))
 
     return _agreement(agree, jax.lax.map(directions, _centered(codes)), finite)
+
+
+class MatchedCosine(NamedTuple):
+    """``score []``, the mean over pairs; ``per_direction [a]``, NaN for one without a partner; ``match [a]``, its
+    partner in the second set, −1 for none; ``nearest [a]``, the largest cosine with any direction of that set."""
+
+    score: Float[Array, ""]
+    per_direction: Float[Array, " a"]
+    match: Int[Array, " a"]
+    nearest: Float[Array, " a"]
+
+
+@metric()
+def matched_cosine(first, second, *, assignment: Solver = "auto") -> MatchedCosine:
+    """Match two sets of directions one to one, such as the decoders of two sparse autoencoders: mean ``|cosine|``.
+
+    Pairs are chosen so that their sum is largest (the Hungarian method). Field by field this is called PW-MCC or mean
+    matched cosine similarity, and the mean of ``nearest`` is MMCS, the mean maximum cosine similarity, with absolute
+    values. MCC elsewhere (``METRICS["mcc"]``) is the mean of correlations, which center.
+
+    >>> decoder = np.random.default_rng(0).normal(size=(16, 5)) + 1.0
+    >>> found = jaxdis.metrics.matched_cosine(decoder, -2 * decoder[:, ::-1])
+    >>> float(found.score.round(3)), found.match.tolist()
+    (1.0, [4, 3, 2, 1, 0])
+
+    Args:
+      first: ``[w, a]``, directions as columns.
+      second: ``[w, b]``, in the same space.
+      assignment: as in :func:`jaxdis.scores.matching`.
+
+    Raises:
+      ValueError: for arrays of other shapes.
+
+    Contract:
+
+    - In [0, 1], and symmetric; 1 for the same directions in any order, with any lengths and signs. The smaller set's
+      directions have partners. A direction of length 0 has cosine 0 with all.
+    - Directions are not centered: an offset that all share raises every cosine. Random ones match at about ``√(2 log b
+      / w)``.
+    - Any number that is not finite gives NaN. Deterministic.
+
+    Reference: Sharkey et al. 2022 (MMCS); Paulo & Belrose 2025 (matched by the Hungarian method).
+    """
+    shapes = jnp.shape(first), jnp.shape(second)
+    for name, shape in zip(("first", "second"), shapes, strict=True):
+        if len(shape) != 2 or 0 in shape:
+            raise ValueError(f"{name}: must have shape [width, directions], got {shape}")
+    if shapes[0][0] != shapes[1][0]:
+        raise ValueError(f"second: must have the width of first, {shapes[0][0]}, got {shapes[1][0]}")
+    return _matched_cosine(*(jnp.asarray(each, jnp.float32) for each in (first, second)), assignment)
+
+
+@functools.partial(jax.jit, static_argnames="assignment")
+def _matched_cosine(first, second, assignment: Solver) -> MatchedCosine:
+    finite = jnp.isfinite(first).all() & jnp.isfinite(second).all()
+    (first, _), (second, _) = (length_one(jnp.nan_to_num(each)) for each in (first, second))
+    strength = jnp.minimum(jnp.abs(product_over_samples(first, second)) / len(first), 1.0)
+    match = assign(strength, maximize=True, method=assignment).column
+    matched = jnp.take_along_axis(strength, jnp.maximum(match, 0)[:, None], axis=1)[:, 0]
+    each = jnp.where(match >= 0, matched, jnp.nan)
+    score = jnp.where(finite, jnp.nanmean(each), jnp.nan)
+    each, nearest = (jnp.where(finite, values, jnp.nan) for values in (each, strength.max(axis=1)))
+    return MatchedCosine(score, each, match, nearest)
 
 
 def _readable(codes) -> tuple[Float[Array, "m n d"], Bool[Array, " m"]]:

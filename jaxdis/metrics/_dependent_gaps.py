@@ -66,6 +66,7 @@ def dependent_information(
     return Dependent(relation, jnp.where(given > DETERMINED * entropy[:, None], given, 0.0))
 
 
+@metric()
 def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> FactorScore:
     """Dependency-aware gap: between a factor's own code and the next, as a share of what could differ (DMIG).
 
@@ -98,6 +99,7 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     return _score(_gap(reading, own, others), possible, own, reading)
 
 
+@metric()
 def xmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> FactorScore:
     """Dependency-blind gap: between a factor's own code and the best among the codes that are no factor's own (XMIG).
 
@@ -122,6 +124,7 @@ def xmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     return _score(_gap(reading, own, free), reading.ceiling, own, reading)
 
 
+@metric()
 def dlig(information: Dependent, *, reg_dim: Dimensions | None = None) -> FactorScore:
     """Dependency-aware latent gap: between a code's own factor and its next, as a share of what could differ (DLIG).
 

@@ -39,6 +39,7 @@ class CompositionalGeneralization(NamedTuple):
     linear: Composition
 
 
+@metric()
 def compositional_generalization(
     key: PRNGKeyArray,
     codes: Codes,
@@ -195,6 +196,7 @@ class ZeroShot(NamedTuple):
     unseen: Float[Array, " k"]
 
 
+@metric()
 def zero_shot(
     codes: Codes,
     factors: Factors,

@@ -1,7 +1,7 @@
 """Are the factors identified up to a permutation, a linear map or a smooth map? Fitted on training samples, judged on
 held-out ones."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +10,11 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdis._core.arrays import moments, safe_divide
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import Count, Positive
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
 from jaxdis.factors import Codes, Factors, Sample
-from jaxdis.relations._correlation import correlation, mid_ranks
+from jaxdis.relations._correlation import Kind, correlation, mid_ranks
 from jaxdis.relations._samples import indicators, read, varied
 from jaxdis.scores._gaps import FactorScore
 from jaxdis.scores._reading import mean_over_factors, only_valid
@@ -41,6 +42,7 @@ class HeldOutMatching(NamedTuple):
     code: Int[Array, " k"]
 
 
+@metric()
 def linear_prediction(
     codes: Codes,
     factors: Factors,
@@ -76,6 +78,7 @@ def linear_prediction(
     return _predicted(codes, factors, test, active, lambda *given: linear_ridge(*given, penalty))
 
 
+@metric()
 def kernel_prediction(
     codes: Codes,
     factors: Factors,
@@ -145,11 +148,13 @@ def _spread_rows(values: Float[Array, "n k"] | Int[Array, "n k"], count: int) ->
     return jnp.concatenate([jnp.asarray(kept), spare])
 
 
+@metric()
 def explained_variance(predictions: Predicted) -> FactorScore:
     """The share of held-out variance that predictions explain, R², averaged over factors."""
     return _mean(explained(predictions.predicted, predictions.truth, predictions.member), predictions)
 
 
+@metric()
 def prediction_correlation(predictions: Predicted) -> FactorScore:
     """Each factor's absolute correlation with its prediction on held-out samples, averaged over factors."""
     return _mean(correlated(predictions.predicted, predictions.truth, predictions.member), predictions)
@@ -161,12 +166,13 @@ def _mean(per_factor, predictions: Predicted) -> FactorScore:
     return FactorScore(counted / predictions.defined.sum().astype(jnp.float32), per_factor)
 
 
+@metric()
 def mcc_test(
     codes: Codes,
     factors: Factors,
     *,
     test: Sample,
-    kind: Literal["pearson", "spearman"] = "pearson",
+    kind: Kind = "pearson",
     active: Bool[Array, " d"] | None = None,
 ) -> HeldOutMatching:
     """Correlate codes with the factors they are matched to in training, on held-out samples: mean absolute correlation.
@@ -178,7 +184,7 @@ def mcc_test(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      kind: ``"pearson"``, or ``"spearman"`` to correlate mid-ranks.
+      kind: ``"pearson"``, ``"spearman"`` to correlate mid-ranks, or ``"cosine"``, which does not center.
 
     Contract:
 

@@ -94,6 +94,7 @@ def factor_paths(
     return Paths(jnp.where((step > 0)[:, None, None], value, 0.0), step, spread, shown, finite.all())
 
 
+@metric()
 def monotonicity(paths: Paths, *, reg_dim: Dimensions | None = None, threshold: NonNegative = 0.05) -> FactorScore:
     """How monotonically each factor changes along its own code, averaged over factors.
 
@@ -117,6 +118,7 @@ def monotonicity(paths: Paths, *, reg_dim: Dimensions | None = None, threshold: 
     return _mean(jnp.where(known, jnp.abs(safe_divide(sign.sum(axis=1), jnp.abs(sign).sum(axis=1))), 0.0), paths)
 
 
+@metric()
 def smoothness(paths: Paths, *, reg_dim: Dimensions | None = None, tolerance: NonNegative = 0.2) -> FactorScore:
     """How smoothly each factor changes along its own code, averaged over factors.
 

@@ -101,6 +101,7 @@ def nk(
     )
 
 
+@metric()
 def knockout_curve(
     key: PRNGKeyArray,
     codes: Codes,
@@ -134,6 +135,7 @@ def knockout_curve(
     return samples.by_factor(correct.mean(axis=1))
 
 
+@metric()
 def knockout_table(
     key: PRNGKeyArray,
     codes: Codes,

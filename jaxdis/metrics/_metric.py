@@ -185,14 +185,21 @@ def apply(
     prepared=None,
     validation: Sample | None = None,
     base=None,
+    offset=None,
 ):
     """Call a function on one representation with the arrays that it reads.
 
     The key is folded with the spec's own seed, so that no number depends on which other metrics are requested.
+
+    Args:
+      offset: ``[d]``, what codes were shifted by, to which functions are blind unless they are ``placed``.
     """
     reads = spec.reads
     if spec.needs_order and sample.factors.nominal is not None:
         sample, test, validation = (None if role is None else _ordered(role) for role in (sample, test, validation))
+    placed = spec.traits.placed or spec.all_options.get("zero") == "bin" or spec.all_options.get("kind") == "cosine"
+    if offset is not None and placed:
+        sample, test = (each and each._replace(codes=each.codes + offset[None, :]) for each in (sample, test))
     optional = {
         "weights": sample.weights,
         "variances": sample.variances,

@@ -23,6 +23,7 @@ RESERVED = "member"
 ELSEWHERE = {
     "udr": "compares the seeds of a setting: name it in a study, or call jaxdis.metrics.udr",
     "linear_cka": "compares members with each other: call jaxdis.metrics.linear_cka",
+    "matched_cosine": "compares two sets of directions: call jaxdis.metrics.matched_cosine",
     "svcca": "compares members with each other: call jaxdis.metrics.svcca",
     "structured_slots": "reads slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",
     "segmentation": "reads masks of slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",

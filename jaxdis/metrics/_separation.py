@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, moments, safe_divide
 from jaxdis._core.options import Count, Positive
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors
 from jaxdis.scores._gaps import CodeScore
@@ -33,6 +34,7 @@ class Separation(NamedTuple):
     finite: Bool[Array, ""]
 
 
+@metric()
 def separation(
     key: PRNGKeyArray,
     codes: Codes,
@@ -139,22 +141,26 @@ def noise_of_codes(key, means: Float[Array, "n d"], count: int) -> Float[Array, 
     return random.normal(key, (count, means.shape[1]))[:, place] * sign[None, :]
 
 
+@metric()
 def sepin(codes: Separation) -> CodeScore:
     """What each code says about the image and no other code says, in nats, averaged over codes: SEPIN."""
     return _mean(codes.separate, codes, jnp.ones_like(codes.separate))
 
 
+@metric()
 def wsepin(codes: Separation) -> CodeScore:
     """SEPIN, weighted by how informative each code is: WSEPIN."""
     return _mean(codes.separate, codes, codes.informative)
 
 
+@metric()
 def indin(codes: Separation) -> CodeScore:
     """What each code says about the image less what it says about the other codes, in nats, averaged over codes:
     INDIN."""
     return _mean(codes.independent, codes, jnp.ones_like(codes.independent))
 
 
+@metric()
 def windin(codes: Separation) -> CodeScore:
     """INDIN, weighted by how informative each code is: WINDIN."""
     return _mean(codes.independent, codes, codes.informative)

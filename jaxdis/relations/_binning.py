@@ -85,9 +85,10 @@ def dividers_at(
 ) -> Float[Array, " c"]:
     """Return dividers ``[c]`` between sorted values, with as nearly as possible ``place + excess`` samples below each.
 
-    Equal values at the place form a run; its nearer end is taken where values are left on both sides; if both are
+    A value that occurs once, at the place, belongs to the bin above, as in the published form, whose dividers are
+    sorted values. Equal values form a run; its nearer end is taken where values are left on both sides; if both are
     equally near, the one toward the median. A divider is midway between two values, so that the negated code has the
-    same bins in reverse. A constant code has no divider: infinity.
+    same bins in reverse but for one sample. A constant code has no divider: infinity.
 
     Args:
       excess: what part of the samples (or their weight) lies beyond those before the place, less than that at the
@@ -104,7 +105,7 @@ def dividers_at(
     # How much farther the lower end is than the upper; in whole samples, rounding is no difference.
     farther = (total[place] + excess - below) - (within - total[place] - excess)
     towards_median = jnp.abs(below - total[-1] / 2) <= jnp.abs(within - total[-1] / 2)
-    lower = (farther < -HALFWAY) | ((farther <= HALFWAY) & towards_median)
+    lower = (farther < -HALFWAY) | ((farther <= HALFWAY) & towards_median) | (within - below <= 1)
     cut = jnp.where((below > 0) & (lower | (within >= total[-1])), first, beyond)
     low, high = ordered[jnp.maximum(cut - 1, 0)], ordered[jnp.minimum(cut, n - 1)]
     halfway = low / 2 + high / 2

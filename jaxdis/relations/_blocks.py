@@ -7,6 +7,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from jaxdis._core.precision import exact_products, single_precision
 from jaxdis.relations._relation import Relation
 
 # Numbers of a block of codes. Temporaries of a block are 4 to 15 times as large, 130 to 500 MB.
@@ -30,6 +31,8 @@ def by_code(relation: Callable[..., Relation]) -> Callable[..., Relation]:
     not divide evenly, so that all have one shape.
     """
 
+    @single_precision
+    @exact_products
     @functools.wraps(relation)
     def in_blocks(codes, factors, *, test=None, variances=None, active=None, **options) -> Relation:
         n, d = codes.shape

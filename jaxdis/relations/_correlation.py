@@ -1,4 +1,4 @@
-"""Linear relations: squared correlation, and absolute Pearson or Spearman correlation."""
+"""Linear relations: squared correlation, and absolute Pearson or Spearman correlation, or cosine."""
 
 from typing import Literal
 
@@ -22,6 +22,7 @@ from jaxdis.factors import Codes, Factors, Weights
 from jaxdis.relations._blocks import by_code
 from jaxdis.relations._relation import Relation
 
+Kind = Literal["pearson", "spearman", "cosine"]
 # Sine and cosine with a smaller share of variance of their own are one column.
 COLLINEAR = 1e-4
 
@@ -31,7 +32,7 @@ def correlation(
     codes: Codes,
     factors: Factors,
     *,
-    kind: Literal["pearson", "spearman"] = "pearson",
+    kind: Kind = "pearson",
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
@@ -42,15 +43,17 @@ def correlation(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Options:
-      kind: ``"pearson"``, or ``"spearman"`` to correlate mid-ranks.
+      kind: ``"pearson"``, ``"spearman"`` to correlate mid-ranks, or ``"cosine"``, which does not center: ``|Σ z y| /
+        √(Σ z² Σ y²)``, as directions in two dictionaries are compared (:func:`jaxdis.metrics.matched_cosine`).
 
     Contract:
 
-    - In [0, 1]; a constant code's row is 0. Deterministic.
-    - Pearson is invariant under affine maps, Spearman under monotone ones, code by code.
+    - In [0, 1]; a constant code's row is 0 (by cosine, that of a code that is 0). Deterministic.
+    - Pearson is invariant under affine maps, Spearman under monotone ones, cosine under multiples, code by code.
     - The order of class numbers matters. Of a nominal factor, the multiple correlation with indicators of its ``v``
       classes (the correlation ratio), which does not depend on an order; noise has about ``√((v − 1) / n)``.
-    - Of a circular factor, the multiple correlation with its sine and cosine.
+    - Of a circular factor, the multiple correlation with its sine and cosine; by cosine, that of the code's angle to
+      the plane of both, and for a nominal factor to the span of its indicators.
 
     Reference: the relation in MCC (Hyvärinen & Morioka 2016, §5).
     """
@@ -99,14 +102,15 @@ def _correlations(codes, factors: Factors, weights, kind):
     values = factors.values.astype(jnp.float32)
     if kind == "spearman":
         codes, values = mid_ranks(codes, weights), mid_ranks(values, weights)
-    codes, code_deviation = _unit(codes, weights)
+    unit = length_one if kind == "cosine" else _unit
+    codes, code_deviation = unit(codes, weights)
     around = [j for j, period in enumerate(factors.periods or ()) if period is not None]
-    units, factor_deviation = _unit(values, weights)
+    units, factor_deviation = unit(values, weights)
     even = jnp.ones(codes.shape[0]) if weights is None else weights
     strength = jnp.abs(_products(codes, units, even))
     for j in around:
         angle = jnp.mod(factors.values[:, j], factors.periods[j]) * np.float32(2 * np.pi / factors.periods[j])
-        waves, deviations = _unit(jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=1), weights)
+        waves, deviations = unit(jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=1), weights)
         strength = strength.at[:, j].set(_multiple(_products(codes, waves, even), _products(waves, waves, even)))
         factor_deviation = factor_deviation.at[j].set(deviations.max())
     if nominal := [j for j, each in enumerate(factors.nominal or ()) if each]:
@@ -145,6 +149,15 @@ def _unit(columns, weights):
     counted = (deviation > 0)[None, :] if weights is None else (deviation > 0)[None, :] & (weights > 0)[:, None]
     columns = jnp.where(counted, (columns - mean[None, :]) / unit[None, :], 0.0)
     return columns, deviation
+
+
+def length_one(columns, weights=None):
+    """Columns divided by their root mean square (0 for a column of zeros), and that root."""
+    even = jnp.ones(columns.shape[0]) if weights is None else weights
+    largest = jnp.where(even[:, None] > 0, jnp.abs(columns), 0.0).max(axis=0)
+    within = safe_divide(columns, jnp.broadcast_to(largest, columns.shape))  # squares would leave float32
+    root = jnp.sqrt((even[:, None] * within**2).sum(axis=0) / even.sum())
+    return safe_divide(within, jnp.broadcast_to(root, columns.shape)), root * largest
 
 
 def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> Float[Array, "n c"]:

@@ -12,6 +12,7 @@ from jaxdis._core.arrays import class_counts, finite_codes, ordered_keys, safe_d
 from jaxdis._core.kernels.tables import joint_tables
 from jaxdis._core.loops import each
 from jaxdis._core.options import Bins, Positive
+from jaxdis._core.spec import metric
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
 from jaxdis.relations._binning import Dividers, equal_count_bins, equal_width_bins, factor_classes
@@ -96,8 +97,8 @@ def mutual_information_equal_count(
 ) -> Relation:
     """Estimate mutual information in nats between each code, cut into equal-count bins, and each factor (plug-in).
 
-    As :func:`mutual_information`, except that code ``i``'s dividers leave as nearly as possible ``m n / bins`` values
-    below them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
+    As :func:`mutual_information`, except that code ``i``'s dividers leave ``m n / bins`` values, rounded down, below
+    them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
     ``code_ceiling`` is computed with the first factor's bins.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
@@ -144,6 +145,7 @@ def mutual_information_equal_count(
     )
 
 
+@metric(placed=True)
 @by_code
 def mutual_information_sampled(
     codes: Codes,

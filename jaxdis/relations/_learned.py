@@ -21,6 +21,7 @@ from jaxdis.relations._relation import Relation
 from jaxdis.relations._samples import candidates, indicators, read, varied
 
 
+@metric(placed=True)
 @by_code
 def svm_accuracy(
     codes: Codes,

@@ -18,6 +18,7 @@ from jaxdis.relations._relation import Relation
 from jaxdis.relations._samples import Samples, candidates, read, varied
 
 
+@metric()
 def boosted_trees(
     codes: Codes,
     factors: Factors,

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.options import Count
+from jaxdis._core.spec import metric
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._gaps import CodeScore, FactorScore
 from jaxdis.scores._reading import (
@@ -44,6 +45,7 @@ class Exclusivity(NamedTuple):
     per_factor_compactness: Float[Array, " k"]
 
 
+@metric()
 def entropy(
     relation: Relation,
     *,
@@ -103,6 +105,7 @@ def entropy(
     )
 
 
+@metric()
 def modularity(relation: Relation) -> CodeScore:
     """Average over active codes one minus the squared strength for factors other than the code's strongest.
 
@@ -125,6 +128,7 @@ def modularity(relation: Relation) -> CodeScore:
     return CodeScore(mean_over_codes(per_code, reading), per_code)
 
 
+@metric()
 def exclusivity(relation: Relation) -> Exclusivity:
     """Measure how exclusively each code informs about one factor and each factor is in one code: EDI's averages.
 
@@ -160,6 +164,7 @@ def exclusivity(relation: Relation) -> Exclusivity:
     )
 
 
+@metric()
 def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "codes") -> CodeScore | FactorScore:
     """Compute the largest entry's share in each row (or column), rescaled from chance: InfoM and InfoC.
 

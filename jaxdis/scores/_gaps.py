@@ -43,6 +43,7 @@ class Strongest(NamedTuple):
     factor: Int[Array, " d"]
 
 
+@metric()
 def gap(relation: Relation) -> FactorScore:
     """Average over factors the gap between the strongest and the second strongest code, relative to the ceiling.
 
@@ -60,6 +61,7 @@ def gap(relation: Relation) -> FactorScore:
     return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
 
 
+@metric()
 def axis_alignment(relation: Relation) -> FactorScore:
     """Average over factors the best code's strength less all others' together, relative to the best.
 
@@ -79,6 +81,7 @@ def axis_alignment(relation: Relation) -> FactorScore:
     return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
 
 
+@metric()
 def maximum(relation: Relation) -> FactorScore:
     """Average over factors the strongest code's strength, relative to the ceiling.
 
@@ -96,6 +99,7 @@ def maximum(relation: Relation) -> FactorScore:
     return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
 
 
+@metric()
 def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "factor") -> CodeScore:
     """Average over active codes the gap between a code's strongest factor and the next: MIG-sup.
 
@@ -121,6 +125,7 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
     return CodeScore(mean_over_codes(per_code, reading), per_code)
 
 
+@metric()
 def strongest(
     relation: Relation, *, average: Literal["ratio_of_sums", "mean_of_ratios"] = "ratio_of_sums"
 ) -> Strongest:

@@ -55,11 +55,13 @@ class IndependentGroups(NamedTuple):
     merge_size: Int[Array, " t"]
 
 
+@metric()
 def matching(relation: Relation, *, assignment: Solver = "auto") -> Matching:
     """Average over factors what share of its ceiling each reaches with the one code assigned to it.
 
     Codes are assigned to factors one to one so that the total is largest. On absolute correlation this is the mean
-    correlation coefficient, MCC.
+    correlation coefficient, MCC: Pearson's in independent component analysis, Spearman's or cosines where
+    :func:`jaxdis.relations.correlation` is told so. Mean matched cosines of two dictionaries are called MCC, too.
 
     Options:
       assignment: how codes are assigned: ``"optax"`` inside the program, ``"scipy"`` on the host, or ``"auto"``; the
@@ -114,6 +116,7 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
     return Amari(jnp.where(factors > 0, error, jnp.nan))
 
 
+@metric()
 def independent_groups(relation: Relation) -> IndependentGroups:
     """Count independent groups of codes and factors as a threshold falls through the relation's entries.
 

@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.options import Share, checked
+from jaxdis._core.spec import metric
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._entropies import one_minus_entropy
 from jaxdis.scores._reading import read
@@ -129,6 +130,7 @@ def background(
 
 
 @checked
+@metric()
 def structured_score(
     relation: Relation,
     *,

@@ -1,12 +1,15 @@
 """The same bits whether or not JAX has 64-bit types: scoring, training, encoding, rendering and studies."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxdis.data
-from jaxdis import METRICS, Factors, evaluate, models
+from jaxdis import METRICS, RELATIONS, SCORES, Factors, evaluate, models
+from jaxdis.factors import Sample
 from jaxdis.study._run_study import run
 from tests.metrics.test_contracts import assert_same, every_metric, family, of_metric, scores_of, shortened_plan, zoo
 from tests.models.conftest import same
@@ -89,3 +92,41 @@ def test_wide_codes_far_from_0_keep_their_digits():
     for name in near:
         # The offset leaves 2e-6 of a code of deviation 3.
         assert scores[name] == pytest.approx(float(near[name]), abs=0.01)
+
+
+ROWS = {
+    spec.name: spec
+    for table in (METRICS, RELATIONS)
+    for row in table.values()
+    for spec in [getattr(row, "source", row)]
+}
+OTHERS = {name: getattr(jaxdis.metrics, name) for name in jaxdis.metrics.__all__ if name not in {*ROWS, "metric"}}
+OTHERS = {name: function for name, function in OTHERS.items() if inspect.isfunction(function)}
+
+
+@pytest.mark.parametrize("name", [*ROWS, *OTHERS])
+def test_functions_called_directly_compute_in_single_precision(name):
+    """Alone and in a program, where 64 bits made some results wide, and loops fail whose carries became wide."""
+    arrays, factors = zoo()
+    spec = ROWS.get(name)
+    function = OTHERS[name] if spec is None else spec.function
+    reads = inspect.signature(function).parameters
+    with jax.enable_x64(True):
+        codes, key = jnp.asarray(arrays[0], jnp.float32), [jax.random.key(0)] * ("key" in reads)
+        given = [codes, factors] * (2 if "test_codes" in reads else 1)
+        given = [jnp.asarray(arrays, jnp.float32)] if "factors" not in reads and name not in ROWS else given
+        given = [codes, codes] if "second" in reads else given
+        how = {"test": Sample(codes, factors)} if "test" in reads else {}
+        if "prepared" in reads:
+            how["prepared"] = spec.prepare(jax.random.key(0), factors)
+        made = jax.make_jaxpr(lambda *arrays: function(*arrays, **how))(*key, *given)
+    assert {each.dtype.itemsize for each in made.out_avals} <= {1, 4}
+
+
+def test_scores_called_directly_compute_in_single_precision():
+    codes, factors = zoo()
+    with jax.enable_x64(True):
+        relation = RELATIONS["mutual_information"](jnp.asarray(codes[0], jnp.float32), factors)
+        for spec in SCORES.values():
+            made = jax.make_jaxpr(spec.function)(relation)
+            assert {each.dtype.itemsize for each in made.out_avals} <= {1, 4}, spec.name

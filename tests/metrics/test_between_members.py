@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 from sklearn.linear_model import Lasso
 
-from jaxdis import evaluate
-from jaxdis.metrics import linear_cka, svcca, udr
+from jaxdis import METRICS, Factors, evaluate
+from jaxdis.metrics import linear_cka, matched_cosine, svcca, udr
 
 
 def members(kind: str):
@@ -147,3 +148,38 @@ def test_a_second_call_compiles_nothing(agreement, compiled):
     before = len(compiled)
     agreement(members("permuted"))
     assert len(compiled) == before
+
+
+def test_directions_are_matched_by_cosines():
+    """As NumPy and SciPy, where an offset that all directions share makes mcc, which centers, another number."""
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=(32, 20)) + 1.0
+    second = first[:, rng.permutation(20)][:, :15] + 0.5 * rng.normal(size=(32, 15))
+    cosine = np.abs((first / np.linalg.norm(first, axis=0)).T @ (second / np.linalg.norm(second, axis=0)))
+    rows, columns = linear_sum_assignment(-cosine)
+    found = matched_cosine(first, 3 * second)
+    assert found.score == pytest.approx(cosine[rows, columns].mean(), abs=1e-6)
+    assert matched_cosine(second, -first).score == pytest.approx(float(found.score), abs=1e-6)
+    expected = np.full(20, -1)
+    expected[rows] = columns
+    np.testing.assert_array_equal(found.match, expected)
+    np.testing.assert_array_equal(np.isnan(found.per_direction), expected < 0)
+    np.testing.assert_allclose(found.nearest, cosine.max(axis=1), atol=1e-6)
+    plan = {"cosine": METRICS["mcc"].with_options(kind="cosine"), "mcc": METRICS["mcc"]}
+    scores = evaluate(first, Factors.of(second, (None,) * 15), plan)
+    assert scores["cosine"] == pytest.approx(float(found.score), abs=1e-6)
+    assert scores["mcc"] < found.score - 0.02
+
+
+def test_directions_without_length_and_with_numbers_that_are_none():
+    directions = np.eye(4, 3)
+    directions[:, 2] = 0
+    found = matched_cosine(directions, directions)
+    assert found.score == pytest.approx(2 / 3)
+    assert found.nearest.tolist() == [1, 1, 0]
+    directions[0, 0] = np.nan
+    assert np.isnan(matched_cosine(directions, directions).score)
+    with pytest.raises(ValueError, match="second: must have the width of first, 4, got 3"):
+        matched_cosine(np.eye(4), np.eye(3))
+    with pytest.raises(ValueError, match="first: must have shape"):
+        matched_cosine(np.ones(4), np.eye(3))

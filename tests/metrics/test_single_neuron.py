@@ -41,6 +41,17 @@ def test_code_mode_equals_the_authors(name):
         np.testing.assert_allclose(np.sort(found.part("snc.accuracy")), np.sort(expected["accuracy"]), atol=1e-6)
 
 
+@pytest.mark.parametrize("shares", [(0.04, 0.75, 0.09, 0.12), (0.52, 0.12, 0.36), (0.4, 0.6)])
+def test_rectified_codes_score_as_their_negation(shares):
+    """Bins of a common size were counted from the lower end: .977 for the negation of a perfect code that had 1."""
+    rng = np.random.default_rng(2)
+    values = rng.choice(len(shares), 900, p=shares)
+    code = np.where(values == 0, 0, values + 0.9 * rng.random(900)).astype(np.float32)[:, None]
+    scores = score(np.stack([code, -code]), Factors.of(values[:, None]))
+    np.testing.assert_allclose(*scores["snc"], atol=0.004)
+    assert (scores["snc"] > 0.98).all()
+
+
 @pytest.mark.slow_cases("M1-0.25")
 @pytest.mark.parametrize(("model", "expected"), [("M1", 0.25), ("M2", 0.45)])
 def test_table_1_of_mahon_et_al(model, expected):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis.papers.harness import _readings as r
+from jaxdis.study.report._result_table import variance_explained
 
 
 def table(rows, **columns):
@@ -106,3 +107,16 @@ def test_what_is_undefined_counts_for_nothing():
     assert np.isnan(r.lead_of("a", {"a": np.nan, "b": 1.0}))
     assert r.share_above(np.array([1, np.nan, 3.0]), np.array([2, 0, 2.0])) == 0.5
     assert np.isnan(r.share_above(np.full(3, np.nan), 0.5))
+
+
+def test_reports_and_papers_explain_alike():
+    """Of one member a setting, settings would explain all: undefined in both, where one said 1.0."""
+    rng = np.random.default_rng(0)
+    for seeds in (1, 3):
+        rows = grid(models=("a", "b"), regularizations=(1, 2, 3), seeds=seeds)
+        of_rows = table(rows, score=rng.normal(size=len(rows)))
+        found = variance_explained(of_rows, "score", of_rows["regularization"])
+        for share, regularization in zip(found, (False, True), strict=True):
+            same = r.explained_unadjusted(of_rows, "score", regularization=regularization)
+            np.testing.assert_equal(same, share)
+        assert np.isnan(found.model_and_regularization) == (seeds == 1)

@@ -49,3 +49,34 @@ def test_weights_are_repetitions(representation, kind):
     weighted = relate(codes, factors, spec, weights=weights).strength
     repeated = relate(codes[rows], Factors.of(np.asarray(factors.values)[rows]), spec).strength
     np.testing.assert_allclose(weighted, repeated, atol=3e-6)
+
+
+def test_cosines_are_not_centered():
+    """Weighted, with a column of zeros and a constant one, in any units; codes far from 0 keep their place."""
+    rng = np.random.default_rng(0)
+    codes, values = rng.normal(size=(40, 4)) + 1.0, rng.normal(size=(40, 3)) - 0.5
+    codes[:, 3], values[:, 2] = 0, 2
+    weights = rng.integers(0, 4, 40)
+    spec = RELATIONS["correlation"].with_options(kind="cosine")
+    expected = np.zeros((4, 3))
+    for i, j in np.ndindex(3, 3):
+        size = (weights * codes[:, i] ** 2).sum() * (weights * values[:, j] ** 2).sum()
+        expected[i, j] = abs((weights * codes[:, i] * values[:, j]).sum()) / np.sqrt(size)
+    for scale in (1.0, 1e-20, 1e20):
+        relation = relate(scale * codes, Factors.of(values, (None,) * 3), spec, weights=weights)
+        np.testing.assert_allclose(relation.strength, expected, atol=1e-6)
+        assert relation.ceiling.tolist() == [1, 1, 1]
+    far = relate(codes + 1e4, Factors.of(values, (None,) * 3), spec)
+    assert far.strength[0, 2] == pytest.approx(1, abs=1e-4)  # both nearly constant
+
+
+def test_the_cosine_of_a_circular_factor_is_that_to_the_plane_of_its_waves():
+    rng = np.random.default_rng(0)
+    angles = rng.uniform(0, 360, 200)
+    codes = np.c_[np.cos(np.radians(angles - 40)), np.ones(200)]
+    factors = Factors.from_table({"angle": angles}, kinds={"angle": ("circular", 360.0)})
+    found = relate(codes, factors, RELATIONS["correlation"].with_options(kind="cosine")).strength[:, 0]
+    waves = np.c_[np.sin(np.radians(angles)), np.cos(np.radians(angles))]
+    plane = np.linalg.lstsq(waves, codes, rcond=None)[0]
+    expected = np.linalg.norm(waves @ plane, axis=0) / np.linalg.norm(codes, axis=0)
+    np.testing.assert_allclose(found, expected, atol=1e-5)

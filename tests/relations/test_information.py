@@ -152,9 +152,24 @@ def test_released_equal_count_dividers_are_sorted_values_at_multiples():
     dividers = np.array([m * 60 // 13 for m in range(1, 13)])
     np.testing.assert_array_equal(number, np.searchsorted(dividers, np.asarray(codes)[:, 0], side="right"))
     assert np.bincount(number).min() >= 60 // 13
-    number = np.asarray(equal_count_bins(ordered, codes, 13))[:, 0]
-    nearest = np.round(np.arange(1, 13) * 60 / 13)
-    np.testing.assert_array_equal(number, np.searchsorted(nearest, np.asarray(codes)[:, 0], side="right"))
+    np.testing.assert_array_equal(number, equal_count_bins(ordered, codes, 13)[:, 0])  # nothing ties
+
+
+@pytest.mark.parametrize(("n", "classes"), [(500, 6), (1001, 7), (2000, 40)])
+def test_without_ties_equal_count_bins_have_the_information_of_the_released_algorithm(n, classes):
+    rng = np.random.default_rng(n)
+    values = rng.integers(0, classes, n)
+    code = (values + 0.7 * rng.normal(size=n)).astype(np.float32)
+    assert len(set(code.tolist())) == n
+    dividers = np.sort(code)[[m * n // classes for m in range(1, classes)]]
+    number = (code[:, None] >= dividers[None, :]).sum(axis=1)
+    joint = np.zeros((classes, classes))
+    np.add.at(joint, (number, values), 1 / n)
+    expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    known = joint > 0
+    information = (joint[known] * np.log(joint[known] / expected[known])).sum()
+    relation = relate(code[:, None], Factors.of(values[:, None], (classes,)), "mutual_information_equal_count")
+    assert relation.strength[0, 0] == pytest.approx(information, abs=2e-6)
 
 
 BETWEEN = {

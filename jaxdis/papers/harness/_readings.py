@@ -8,6 +8,7 @@ import numpy as np
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as mean  # read as readings.mean and readings.median by the claims of papers
 from jaxdis._core.finite import median as median
+from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._seed_statistics import Table, spearman, spearman_of_columns
 
 
@@ -91,16 +92,8 @@ def explained_unadjusted(table: Table, column: str, *, regularization: bool) -> 
 
 def _between(table: Table, column: str, regularization: bool) -> tuple[float, int, int]:
     """The share of the variance between groups, and how many groups and members there are."""
-    groups = [
-        f"{m} {s:g}" if regularization else str(m) for m, s in zip(table["model"], table["regularization"], strict=True)
-    ]
-    scores, labels = table[column], np.array(groups)
-    defined = np.isfinite(scores)
-    scores, labels = scores[defined], labels[defined]
-    if len(scores) < 3 or np.ptp(scores) == 0:
-        return float("nan"), 0, len(scores)
-    means = {label: scores[labels == label].mean() for label in set(labels)}
-    return float(np.var([means[label] for label in labels]) / np.var(scores)), len(means), len(scores)
+    groups = results.groups_of(table["model"], table["regularization"] if regularization else None)
+    return results.between(table[column], groups)
 
 
 def beats(table: Table, column: str) -> float:
