@@ -362,7 +362,7 @@ class Scores(dict[str, Column]):
             factor_names=first.factor_names,
             members=member_rows(rows, len(rows)),
             axes=first.axes,
-            notes=tuple(dict.fromkeys(note for table in tables for note in table.notes)),
+            notes=score_table.added([(table.notes, len(table.members)) for table in tables]),
             evaluation=same,
         )
 
