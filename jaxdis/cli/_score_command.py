@@ -67,8 +67,10 @@ class Score:
     levels: tuple[str, ...] = ()
     """Of slots, codes [samples, slots, codes] in any order: names of the two levels of their structure.
     With --levels object property the factors have names such as cube.color."""
-    groups: int | None = None
+    slot_groups: int | None = None
     """Of slots: number of groups of equal length in which samples were drawn, one after the other; 1 by default."""
+    groups: str | None = None
+    """For slots, this is --slot-groups."""
     csv: Path | None = None
     """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
@@ -94,6 +96,8 @@ class Score:
         from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
+        if self.groups is not None:
+            raise ValueError(f"--groups: the number of groups of slots is --slot-groups, got --groups {self.groups}")
         if self.list_options:
             terminal.write(options_in_words(self._plan()), wrap=False)
             return
@@ -293,7 +297,7 @@ class Score:
         if self.metrics not in (("standard",), ("structured_slots",)):
             raise ValueError(f"--metrics: must be structured_slots for a file of slots, got {' '.join(self.metrics)}")
         with terminal.bar("scoring", "members") as progress:
-            return score_slots(arrays, self.levels, self.groups, key, progress or False, self.batch_size)
+            return score_slots(arrays, self.levels, self.slot_groups, key, progress or False, self.batch_size)
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.lookup import MOST_NAMED, some_of
 from jaxdis.evaluation._score_table import mean
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
@@ -68,8 +69,12 @@ def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
     if metric.source.needs_classes and continuous:
         yield f"{_listed(continuous)} is continuous and left out; Factors.binned cuts it into classes"
     bins = metric.all_options.get("bins") if metric.source.name in _OF_BINS else None
-    for factor in factors if bins else ():
-        if factor.size is not None and factor.values > bins and factor.entropy > math.log(bins):
+    limited = [factor for factor in factors if bins and factor.size is not None and factor.entropy > math.log(bins)]
+    if len(limited) > MOST_NAMED:
+        listed = some_of(factor.name for factor in limited)
+        yield f"{listed} have more classes than {bins} bins hold: mutual information does not reach their entropy"
+    else:
+        for factor in limited:
             share = math.log(bins) / factor.entropy
             yield (
                 f"{factor.name} has {factor.values} classes in {bins} bins: mutual information reaches at most "
@@ -120,4 +125,4 @@ def _of_scores(name: str, metric: Metric, columns: Mapping, plan: Mapping, sampl
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"each of {', '.join(names)}"
+    return names[0] if len(names) == 1 else f"each of {some_of(names)}"

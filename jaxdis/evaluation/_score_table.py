@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jaxdis._core.html_table import html_table
+from jaxdis._core.lookup import some_of
 
 if TYPE_CHECKING:
     from jaxdis.evaluation._results import Scores
@@ -166,7 +167,7 @@ def together(notes: tuple[tuple[str, str], ...]) -> list[str]:
     metrics: dict[str, list[str]] = {}
     for metric, note in notes:
         metrics.setdefault(note, []).append(metric)
-    return [f"{', '.join(names)}: {note}" for note, names in metrics.items()]
+    return [f"{some_of(names)}: {note}" for note, names in metrics.items()]
 
 
 _COUNTED = re.compile(r"(.*?)([\d,]+) of [\d,]+ members (.*)", re.DOTALL)
