@@ -236,6 +236,20 @@ PARTS = (HIERARCHY, ["object", "property"])
         (lambda: structured.lower_bound("x", *PARTS), r"strength: must be an array \[d, k\] of numbers, got 'x'"),
         (lambda: structured.score_of(MATRIX, 3), "structure: must be a Structure, got 3"),
         (lambda: structured.project(MATRIX, HIERARCHY, codes="x"), "codes: must be an array"),
+        (
+            lambda: structured.project(MATRIX, HIERARCHY, codes=np.ones(3, bool)),
+            r"codes: must have shape \[4\], got",
+        ),
+        (lambda: structured.project(MATRIX, HIERARCHY, factors=np.ones(1, bool)), r"factors: must have shape \[4\]"),
+        (lambda: structured.score_of(MATRIX, HIERARCHY, codes=np.ones(3, bool)), r"codes: must have shape \[4\]"),
+        (lambda: structured.score_of(MATRIX, HIERARCHY, factors=np.ones(5, bool)), r"factors: must have shape \[4\]"),
+        (lambda: structured.score_of(MATRIX[:2], HIERARCHY), "strength: must have the shape of the structure"),
+        (
+            lambda: structured.background(MATRIX[:2], HIERARCHY, "object 1"),
+            "strength: must have the shape of the struct",
+        ),
+        (lambda: structured.informativeness(MATRIX, MATRIX, np.ones(3, bool)), r"factors: must have shape \[4\], got"),
+        (lambda: structured.informativeness(MATRIX[:0], MATRIX[:0]), "values: must have at least one sample and one"),
         (lambda: structured.structured_score(3), "relation: must be a Relation, got 3"),
         (lambda: structured.drop_small(MATRIX, float("nan")), "share: must be a number from 0 to 1, got nan"),
         (lambda: structured.background(MATRIX, HIERARCHY, 3), "label: must be text, got 3"),
@@ -306,6 +320,13 @@ TRAINING = {"config": jaxdis.models.Config(), "sweep": {"beta": {"beta": 1}}, "s
         (lambda: Store("none").publish("train", 3, {}), "spec: must be a mapping, got 3"),
         (lambda: Store("none").publish("train", {}, {}, {"a": np.array([None])}), "arrays: must hold numbers or text"),
         (lambda: files.packed({}, {"a": np.array([None])}), "arrays: must hold numbers or text"),
+        (lambda: Store("none").publish("train", {"a": object()}, {}), "spec: must hold numbers, text, lists and mapp"),
+        (lambda: Store("none").publish("train", {}, {"a": {1j}}), "result: must hold numbers, text, lists and mapp"),
+        (
+            lambda: jaxdis.study.run(STUDIES["quickstart"](), "none", executor=3),
+            "executor: must be a concurrent.futures.Executor or None, got 3",
+        ),
+        (lambda: jaxdis.study.run(STUDIES["quickstart"](), "none", executor="dask"), "executor: must be a concurrent"),
     ],
 )
 def test_studies_name_what_they_refuse(call, message):

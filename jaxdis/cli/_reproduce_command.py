@@ -55,6 +55,7 @@ class Reproduce:
     def run(self) -> None:
         terminal.start(self.cache)
         from jaxdis._core.lookup import look_up
+        from jaxdis.cli._study_commands import in_total
         from jaxdis.data import DATASETS
         from jaxdis.data._data_source import sources_of
         from jaxdis.papers import PAPERS
@@ -66,11 +67,14 @@ class Reproduce:
             check_name(self.executor)
         sources = sources_of(self.source, (), DATASETS)
         papers = list(PAPERS.values()) if self.paper == "all" else [look_up(self.paper, PAPERS, "paper")]
+        costs = []
         for paper in papers:
             if self.plan:
-                self._plan(paper, sources)
+                costs += self._plan(paper, sources)
             else:
                 self._reproduce(paper, sources)
+        if len(costs) > 1:
+            terminal.write(f"all {len(costs)} studies: {in_total(*map(sum, zip(*costs, strict=True)))}")
 
     def _scale(self):
         from jaxdis.cli._metric_texts import plan_of_texts
@@ -79,22 +83,26 @@ class Reproduce:
         metrics = {text.partition(":")[0]: metric for text, metric in plan_of_texts(self.metrics).items()}
         return Scale(self.updates, self.seeds, self.data, self.samples, self.network, metrics)
 
-    def _plan(self, paper, sources) -> None:
+    def _plan(self, paper, sources) -> list[tuple[float, float]]:
+        """Print a paper's plan; returns each study's seconds and bytes on disk."""
         from jaxdis.cli._study_commands import print_plan
         from jaxdis.papers.harness._scale import in_words
         from jaxdis.study import work_of
 
         studies, pieces = paper.planned(self.size, sources, self._scale())
         published = paper.runs("paper", sources)
+        costs = []
         for name, study in studies.items():
             work = work_of(study)
-            print_plan(work, self.out / paper.key / name, extend=True)
+            title = name if name == work.study.name else f"{work.study.name}, {name}"
+            costs.append(print_plan(work, self.out / paper.key / name, extend=True, title=title))
             for line in in_words(work, published.get(name)):
                 terminal.write_line(line)
         for name in published.keys() - studies.keys():
             terminal.write_line(f"without the study {name}")
         if pieces:
             terminal.write_line(f"{paper.key}: besides, without a plan: {', '.join(pieces)}")
+        return costs
 
     def _reproduce(self, paper, sources) -> None:
         from jaxdis.cli._study_commands import run_with_progress

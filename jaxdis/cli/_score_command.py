@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,8 @@ from jaxdis.cli._score_tables import append, in_brief, print_scores, to_csv, to_
 
 # Bytes of codes that are scored together, and then written.
 GROUP_BYTES = 128 << 20
+# Files whose factors are told, if they differ.
+MOST_SAID = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,8 +67,10 @@ class Score:
     levels: tuple[str, ...] = ()
     """Of slots, codes [samples, slots, codes] in any order: names of the two levels of their structure.
     With --levels object property the factors have names such as cube.color."""
-    groups: int | None = None
+    slot_groups: int | None = None
     """Of slots: number of groups of equal length in which samples were drawn, one after the other; 1 by default."""
+    groups: str | None = None
+    """For slots, this is --slot-groups."""
     csv: Path | None = None
     """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
@@ -86,10 +91,13 @@ class Score:
         from jaxdis._core.lookup import printable
         from jaxdis._core.options import Seed, checked_value
         from jaxdis._core.tables.column_files import named_files
+        from jaxdis.cli._arrivals import in_turn, merged, now_and_then, say_seconds
         from jaxdis.cli._metric_texts import options_in_words
         from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
+        if self.groups is not None:
+            raise ValueError(f"--groups: the number of groups of slots is --slot-groups, got --groups {self.groups}")
         if self.list_options:
             terminal.write(options_in_words(self._plan()), wrap=False)
             return
@@ -100,25 +108,41 @@ class Score:
         for option, path in (("--csv", self.csv), ("--json", self.json), ("--append", self.append)):
             make_room(option, path)  # before hours of scoring
         terminal.first_sign("scoring")
-        file_scores, factors, refused = {}, {}, {}
+        file_scores, factors, refused, notes, said = {}, {}, {}, [], set()
         named, several = named_files(paths), len(paths) > 1
-        for group in self._groups(named, refused, several):
-            first, *others = group
-            self._say_factors(group, factors)
-            try:
-                with terminal.naming((f"{first} and {len(others)} more" if others else first) if several else None):
-                    file_scores |= self._scored(group, plan, factors)
-            except ValueError as error:
-                if not several:
-                    raise
-                refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
-                continue
-            self._write(file_scores, factors, last=False)
+        whole = []  # the first groups, as long as they are few
+        write = now_and_then(lambda scores: self._write(scores, factors, last=False))
+        standard = self._metrics(plan) == "standard"
+        for number, some in enumerate(in_turn(plan) if several and not standard and not self.levels else [plan]):
+            notes.append([])
+            left = {name: path for name, path in named.items() if name not in refused}
+            for group in whole if number and len(whole) == 1 else self._groups(left, refused, several):
+                first, *others = group
+                if number == 0:
+                    self._say_factors(group, factors)
+                    whole = [*whole, group][:2] if len(whole) < 2 else whole
+                if several and not number and group is whole[0]:
+                    say_seconds(next(iter(group.values())), plan, len(paths), self.bootstrap, self.null)
+                try:
+                    name = f"{first} and {len(others)} more" if others else first
+                    with terminal.naming(name if several else None, said):
+                        scored = self._scored(group, some, file_scores, write)
+                except ValueError as error:
+                    if not several:
+                        raise
+                    refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
+                    continue
+                for name, scores in scored.items():
+                    file_scores[name] = merged([file_scores[name], scores], plan) if name in file_scores else scores
+                members = sum(len(scores.members) for scores in scored.values())
+                notes[-1].append((next(iter(scored.values())).notes, members))
+                write(lambda: file_scores)
         if file_scores:
-            self._write(file_scores, factors, last=True)  # before a terminal that may fail
+            for last in (False, True):
+                self._write(file_scores, factors, last=last)  # before a terminal that may fail
             if self.append is not None:
                 append(self.append, file_scores, factors)
-            print_scores(file_scores, dict(METRICS) | plan, several=several, out=self.csv)
+            print_scores(file_scores, notes, dict(METRICS) | plan, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
 
@@ -178,17 +202,20 @@ class Score:
         first, arrays = next(iter(group.items()))
         if isinstance(arrays, Path):
             return
-        words = in_words(arrays.factors)
-        if words not in factors.values():
+        words, known = in_words(arrays.factors), set(factors.values())
+        if words not in known and len(known) == MOST_SAID:
+            terminal.write("factors: of more files they are other ones again, as --csv and --json say")
+        elif words not in known and len(known) < MOST_SAID:
             with contextlib.suppress(Exception):  # scores are computed for files even if nothing can be printed
                 terminal.write_sentence(f"{first + ': ' if factors else ''}factors: {words}")
         factors |= dict.fromkeys(group, words)
 
-    def _scored(self, group: Mapping, plan: Mapping, factors: Mapping[str, str]) -> dict:
+    def _scored(self, group: Mapping, plan: Mapping, known: Mapping, write: Callable) -> dict:
         """Scores by file name. A file's numbers do not depend on the others in its group."""
         import jax
         import numpy as np
 
+        from jaxdis.evaluation._affordable import said_before
         from jaxdis.evaluation._arrays_file import load_arrays
         from jaxdis.evaluation._evaluate import evaluate
         from jaxdis.evaluation._stages import stages_of
@@ -197,7 +224,8 @@ class Score:
         how = {name: getattr(self, name) for name in ("bootstrap", "batch_size", "on_memory", "deterministic")}
         (name, first), *others = group.items()
         if isinstance(first, Path):
-            return {name: self._score_zoo(first, plan, key, how)}
+            kept_too = functools.partial(self._kept_too, names=[name], known=known, write=write)
+            return {name: self._score_zoo(first, plan, key, how, kept_too)}
         if self.data is not None:
             raise ValueError(f"--data: goes with a zoo, got the codes of {terminal.one_line(name)}")
         if self.levels or first.codes.ndim == 4:
@@ -215,14 +243,15 @@ class Score:
             how["numbers"] = [0] * len(group)  # each file is the member 0 that it would be alone
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
-            how |= {"arrived": self._kept_too(arrived, name, factors), "progress": bar("members")}
+            how |= {"arrived": self._kept_too(arrived, list(group), known, write), "progress": bar("members")}
             how["null"] = self.null
-            scores = evaluate(codes, first.factors, self._metrics(plan), key, test=test, variances=variances, **how)
+            with said_before() if len(self._paths()) > 1 else contextlib.nullcontext():
+                scores = evaluate(codes, first.factors, self._metrics(plan), key, test=test, variances=variances, **how)
         if not others:
             return {name: scores}
         return {each: dataclasses.replace(scores[row], members=()) for row, each in enumerate(group)}  # numbered anew
 
-    def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
+    def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping, kept_too: Callable):
         from jaxdis._core.zoo_files import zoo_file
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
         from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS, plan_of
@@ -244,7 +273,10 @@ class Score:
             raise ValueError(f"--data: must be given for a zoo that was trained on {data}, together with --factors")
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
         with terminal.latest_scores(names_in_turn(of_zoo), in_brief) as (arrived, bar):
-            how |= {"arrived": self._kept_too(arrived, path.name, {}), "progress": bar("images encoded") or False}
+            how |= {
+                "arrived": kept_too(arrived),
+                "progress": bar("images encoded") or False,
+            }
             return evaluate_encoder(zoo, data, self._metrics(plan), key, source=source, **samples, **how)
 
     def _score_slots(self, zoo, key):
@@ -265,25 +297,29 @@ class Score:
         if self.metrics not in (("standard",), ("structured_slots",)):
             raise ValueError(f"--metrics: must be structured_slots for a file of slots, got {' '.join(self.metrics)}")
         with terminal.bar("scoring", "members") as progress:
-            return score_slots(arrays, self.levels, self.groups, key, progress or False, self.batch_size)
+            return score_slots(arrays, self.levels, self.slot_groups, key, progress or False, self.batch_size)
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""
         return "standard" if self.metrics == ("standard",) and self.preset is None else plan
 
-    def _kept_too(self, arrived: Callable | None, name: str, factors: Mapping[str, str]) -> Callable | None:
-        """A callback that also writes what has arrived: for a single file, whose metrics may take hours."""
-        if len(self._paths()) > 1 or not (self.csv or self.json):
-            return arrived
-        from jaxdis.cli._arrivals import joined
+    def _kept_too(self, told: Callable | None, names: list[str], known: Mapping, write: Callable):
+        """A callback that also writes what has arrived of the files that are being scored, beside what is known."""
+        if not (self.csv or self.json):
+            return told
+        from jaxdis.cli._arrivals import by_file, joined, merged
 
         tables = []
 
+        def all_known():
+            found = {names[0]: joined(tables)} if len(names) == 1 else by_file(tables, names)
+            return {**known, **{n: merged([known[n], own]) if n in known else own for n, own in found.items()}}
+
         def write_too(scores):
             tables.append(scores)
-            self._write({name: joined(tables)}, factors, last=False)
-            if arrived is not None:
-                arrived(scores)
+            write(all_known)
+            if told is not None:
+                told(scores)
 
         return write_too
 

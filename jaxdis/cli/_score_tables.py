@@ -76,9 +76,13 @@ def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) 
     return json.dumps(objects if several else objects.popitem()[1], indent=1) + "\n"
 
 
-def print_scores(file_scores: Mapping, plan: Mapping, *, several: bool, out: Path | None) -> None:
-    """Print what fits: a table of one file, of a few, with a row for each of up to twenty, or a summary of more."""
-    from jaxdis.evaluation._score_table import together
+def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, several: bool, out: Path | None) -> None:
+    """Print what fits: a table of one file, of a few, with a row for each of up to twenty, or a summary of more.
+
+    Args:
+      notes: for metrics that were computed in turn, those on files that were scored together, and how many these are.
+    """
+    from jaxdis.evaluation._score_table import added, together
 
     if not several:
         ((name, scores),) = file_scores.items()
@@ -86,12 +90,12 @@ def print_scores(file_scores: Mapping, plan: Mapping, *, several: bool, out: Pat
     elif len(file_scores) > MOST_ROWS:
         _print_summary(file_scores, plan)
         where = f"in {out}" if out is not None else "written by --csv FILE"
-        terminal.write(f"the scores of each of the {len(file_scores)} files are {where}")
+        terminal.write(f"the scores of each of the {len(file_scores):,} files are {where}")
     elif len(file_scores) > MOST_COLUMNS or not _printed_by_metric(file_scores):
         _print_by_file(file_scores)
     if len(file_scores) <= MOST_ROWS and any(_mark(s, column) for s in file_scores.values() for column in s):
         terminal.write(REMARK)
-    for line in together(tuple(dict.fromkeys(note for scores in file_scores.values() for note in scores.notes))):
+    for line in together(tuple(note for tables in notes for note in added(tables))):
         terminal.write_sentence(line)
 
 

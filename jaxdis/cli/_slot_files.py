@@ -38,7 +38,7 @@ def score_slots(arrays, levels: Sequence[str], groups: int | None, key, progress
 
     Args:
       arrays: :class:`~jaxdis.evaluation._arrays_file.Arrays`, codes ``[n, s, d]`` or ``[m, n, s, d]``.
-      levels, groups: the shell's; the file's if empty and None.
+      levels, groups: the shell's (``--slot-groups``); the file's if empty and None.
     """
     from jaxdis.encoders._slot_metrics import named
     from jaxdis.evaluation._results import Scores

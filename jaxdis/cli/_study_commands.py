@@ -196,29 +196,34 @@ def _verify(out: Path) -> None:
     terminal.write_line(f"{len(damaged)} damaged records{advice}")
 
 
-def print_plan(work, out: Path, *, extend: bool) -> None:
+def print_plan(work, out: Path, *, extend: bool, title: str | None = None) -> tuple[float, float]:
+    """Print what a study's cells cost; returns the seconds and the bytes on disk that are missing."""
     from rich.table import Table
 
     from jaxdis.study._study_plan import plan
 
     heads = ("cells", "total", "missing", "FLOPs", "time, about", "memory", "disk")
-    table = Table(*heads, title=f"study {work.study.name}")
+    table = Table(*heads, title=f"study {terminal.one_line(title or work.study.name)}")
     costs = plan(work, out, extend=extend)
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
-        memory, disk = (f"{size / 1e6:,.0f} MB" for size in (cost.memory_bytes, cost.disk_bytes))
+        memory, disk = map(megabytes, (cost.memory_bytes, cost.disk_bytes))
         duration = terminal.duration(cost.seconds)
         table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, duration, memory, disk)
     terminal.console().print(table)
-    seconds, disk = (
-        sum((cost.seconds for cost in costs.values()), 0.0),
-        sum(cost.disk_bytes for cost in costs.values()) / 1e6,
-    )
-    terminal.console().print(
-        f"total: about {terminal.duration(float(seconds))} and {disk / 1e6:,.0f} MB on disk; memory is that of one "
-        "model at a time; nothing was run",
-        markup=False,
-    )
+    seconds = float(sum(cost.seconds for cost in costs.values()))
+    disk = float(sum(cost.disk_bytes for cost in costs.values()))
+    terminal.write(f"{in_total(seconds, disk)}; memory is that of one model at a time; nothing was run")
+    return seconds, disk
+
+
+def in_total(seconds: float, disk: float) -> str:
+    """What a plan costs together."""
+    return f"total: about {terminal.duration(seconds)} and {megabytes(disk)} on disk"
+
+
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:,.0f} MB" if size >= 1e6 or not size else f"{size / 1e6:.1g} MB"
 
 
 def _run_study(work, out: Path, *, extend: bool, executor=None) -> None:

@@ -1,8 +1,10 @@
 """Which metrics fit the memory that is free, and how long they will take: asked before anything is compiled."""
 
+import contextlib
+import contextvars
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import jax
@@ -22,6 +24,7 @@ SMALL = 64 << 20
 # Longer times are said beforehand.
 MANY_SECONDS = 60
 log = logging.getLogger("jaxdis")
+_SAID = contextvars.ContextVar("_SAID", default=False)
 
 
 class Run(NamedTuple):
@@ -71,7 +74,7 @@ def affordable(plan: Plan, run: Run, on_memory: OnMemory) -> tuple[Plan, dict[st
         raise ValueError(_refusal(plan, large, free, run))
     reason = "it needs {} of memory, of which {} are free, and was left out"
     kept = tuple(each for each in plan if each[0] not in large)
-    _say_seconds(kept, run)
+    say_seconds(kept, run)
     return kept, {name: reason.format(in_words(need), in_words(free)) for name, need in large.items()}
 
 
@@ -125,9 +128,19 @@ def _codes_that_fit(metrics: Sequence[Metric], free: float, run: Run) -> int:
     return low // 10**digits * 10**digits
 
 
-def _say_seconds(plan: Plan, run: Run) -> None:
+@contextlib.contextmanager
+def said_before() -> Iterator[None]:
+    """Within, no evaluation says how long it takes, since that was said for many together."""
+    token = _SAID.set(True)
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
+
+
+def say_seconds(plan: Plan, run: Run) -> None:
     """Say how long a long evaluation will take on CPU, before it starts."""
-    if not run.on_cpu:
+    if not run.on_cpu or _SAID.get():
         return
     spent = {}
     for spec in sources_of(metric for _, metric in plan):

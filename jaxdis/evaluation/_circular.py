@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from jaxdis._core.lookup import some_of
 from jaxdis._core.spec import Spec
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS
@@ -42,6 +43,6 @@ def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
     refused = on_a_line(sources)
     if angles and refused:
         raise ValueError(
-            f"factors: must not be circular for {', '.join(refused)}, got {', '.join(angles)}; leave these metrics "
+            f"factors: must not be circular for {', '.join(refused)}, got {some_of(angles)}; leave these metrics "
             f"out, or read the table with kinds={{{angles[0]!r}: 'continuous'}} or 'classes'"
         )

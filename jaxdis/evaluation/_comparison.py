@@ -12,6 +12,7 @@ import numpy as np
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.finite import finite, mean
 from jaxdis._core.html_table import html_table
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Level, checked, shown
 from jaxdis.evaluation._mean_ranks import MeanRanks, mean_ranks
 from jaxdis.evaluation._member_rows import NAME
@@ -156,7 +157,7 @@ def compare(
     shared = [name for name in divided[0].scores if all(name in one.scores for one in divided) and name not in known]
     for name in metrics or ():
         if name not in shared:
-            raise ValueError(f"metrics: must be columns of all sets, {', '.join(shared)}, got {shown(name)}")
+            raise ValueError(f"metrics: must be columns of all sets, {some_of(shared)}, got {shown(name)}")
     columns = list(shared if metrics is None else metrics)
     if not columns:
         raise ValueError("sets: must have a column of scores in common, got none")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.finite import mean
+from jaxdis._core.lookup import some_of
 from jaxdis.evaluation._score_sets import ScoreSet, column_of, lower_is_better
 
 LEVEL = 0.05
@@ -34,9 +35,9 @@ class MeanRanks(NamedTuple):
         if self.blocks < 2:
             return f"{self.metric}: no ranks; fewer than two data sets have a number in every set"
         order = sorted(self.ranks, key=self.ranks.get)
-        ranks = ", ".join(f"{name} {self.ranks[name]:.2g}" for name in order)
+        ranks = some_of([f"{name} {self.ranks[name]:.2g}" for name in order])
         far = [name for name in order if self.ranks[name] - self.ranks[order[0]] >= self.critical]
-        verdict = f"{', '.join(far)} surely behind {order[0]}" if far and self.p < LEVEL else "no sure difference"
+        verdict = f"{some_of(far)} surely behind {order[0]}" if far and self.p < LEVEL else "no sure difference"
         return f"{self.metric}: mean ranks over {self.blocks} data sets: {ranks} (p = {self.p:.2g}; {verdict})"
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.finite import mean
+from jaxdis._core.lookup import MOST_NAMED, some_of
 from jaxdis.evaluation._numbering import OF_VALUES
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
@@ -112,8 +113,12 @@ def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
             f"it by kinds={{{nominal[0]!r}: ('ordered', …)}}"
         )
     bins = metric.all_options.get("bins") if metric.source.name in _OF_BINS else None
-    for factor in factors if bins else ():
-        if factor.size is not None and factor.values > bins and factor.entropy > math.log(bins):
+    limited = [factor for factor in factors if bins and factor.size is not None and factor.entropy > math.log(bins)]
+    if len(limited) > MOST_NAMED:
+        listed = some_of(factor.name for factor in limited)
+        yield f"{listed} have more classes than {bins} bins hold: mutual information does not reach their entropy"
+    else:
+        for factor in limited:
             share = math.log(bins) / factor.entropy
             yield (
                 f"{factor.name} has {factor.values} classes in {bins} bins: mutual information reaches at most "
@@ -176,4 +181,4 @@ def _of_scores(name: str, metric: Metric, columns: Mapping, plan: Mapping, sampl
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"each of {', '.join(names)}"
+    return names[0] if len(names) == 1 else f"each of {some_of(names)}"

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from jaxdis._core.files import csv_text, write_text
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Count, Level, checked, shown
 from jaxdis.evaluation import _score_file as score_file
 from jaxdis.evaluation import _score_table as score_table
@@ -95,16 +96,16 @@ class Scores(dict[str, Column]):
             return self.columns[which]
         arrays = [part for part in (which, f"{which}.score") if part in self.parts] if isinstance(which, str) else []
         hint = f"; it is an array: part({arrays[0]!r})" if arrays else ""
-        raise KeyError(f"no column {shown(which)}{hint}; the columns are {list(self.columns)}")
+        raise KeyError(f"no column {shown(which)}{hint}; the columns are {some_of(self.columns)}")
 
     def _of_metrics(self, names: Sequence[str]) -> "Scores":
         kept = {}
         if not names:
-            raise KeyError(f"no column in an empty list; the columns are {list(self.columns)}")
+            raise KeyError(f"no column in an empty list; the columns are {some_of(self.columns)}")
         for name in names:
             found = {column: values for column, values in self.columns.items() if name in _owners(column)}
             if not isinstance(name, str) or not found:
-                raise KeyError(f"no column {shown(name)}; the columns are {list(self.columns)}")
+                raise KeyError(f"no column {shown(name)}; the columns are {some_of(self.columns)}")
             kept |= found
         owners = {owner for column in kept for owner in _owners(column)}
         return dataclasses.replace(
@@ -133,7 +134,7 @@ class Scores(dict[str, Column]):
         """The array behind a score, such as ``"mig.per_factor"``: ``[…]``, or ``[m, …]`` for a zoo."""
         if not isinstance(name, str) or name not in self.parts:
             hint = f"; it is a column: scores[{name!r}]" if isinstance(name, str) and name in self.columns else ""
-            raise KeyError(f"no part {shown(name)}{hint}; the parts are {list(self.parts)}")
+            raise KeyError(f"no part {shown(name)}{hint}; the parts are {some_of(self.parts)}")
         return self.parts[name]
 
     def error(self, name: str) -> Column:
@@ -301,7 +302,7 @@ class Scores(dict[str, Column]):
 
         known = score_table.metadata(self.members)
         if by is not None and by not in known:
-            raise ValueError(f"by: must be one of {', '.join(known)}, got {shown(by)}")
+            raise ValueError(f"by: must be one of {some_of(known)}, got {shown(by)}")
         columns = {name: np.atleast_1d(column) for name, column in self.items()}
         bounds = {name: np.atleast_2d(self.interval(name)) for name in self.replicates}
         return plots.score_points(columns, () if by is None else known[by], bounds, ax=ax)
@@ -363,7 +364,7 @@ class Scores(dict[str, Column]):
             factor_names=first.factor_names,
             members=member_rows(rows, len(rows)),
             axes=first.axes,
-            notes=tuple(dict.fromkeys(note for table in tables for note in table.notes)),
+            notes=score_table.added([(table.notes, len(table.members)) for table in tables]),
             evaluation=same,
         )
 

@@ -1,5 +1,6 @@
 """Sets of scores as comparisons take them: from memory or from files, with what is known about their members."""
 
+import collections
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxdis._core.files import read_csv_columns
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import shown
 from jaxdis._core.tables.columns import columns_of
 from jaxdis.evaluation._member_rows import NAME, column_rows
@@ -19,8 +21,8 @@ from jaxdis.metrics._metric import is_error
 _BESIDE = (".error", ".bias", ".low", ".high")
 _OF_JSON = ("members", "parts", "notes", "evaluation", "factors")
 _ENDINGS = (".csv", ".json", ".npz", ".parquet")
-# Columns in which tables hold names of members.
-_NAMES = (NAME, "file", "name")
+# Columns in which tables hold names of members. In a table of several files, members are numbered in each file.
+_NAMES = ("file", NAME, "name")
 
 
 class ScoreSet(NamedTuple):
@@ -69,7 +71,8 @@ def column_of(one: ScoreSet, name: str, argument: str) -> list:
     """What is known about the members under a name."""
     if name not in one.metadata:
         raise ValueError(
-            f"{argument}: must be one of {', '.join(sorted(one.metadata))}, got {shown(name)} for {one.name}"
+            f"{argument}: must be one of {some_of(sorted(one.metadata))}, got {shown(name)} for {one.name}; meta= "
+            "(--meta FILE) adds columns"
         )
     return one.metadata[name]
 
@@ -98,7 +101,11 @@ def _set(name: str, given) -> ScoreSet:
     if len({values.shape for values in columns.values()}) > 1 or next(iter(columns.values())).ndim != 1:
         raise ValueError(f"{name}: must have columns of one length, got {[each.shape for each in columns.values()]}")
     scored = _metrics(columns)
-    scores = {n: c.astype(float) for n, c in columns.items() if c.dtype.kind in "fiu" and _is_score(n, scored)}
+    scores = {
+        n: c.astype(float)
+        for n, c in columns.items()
+        if n not in _NAMES and c.dtype.kind in "fiu" and _is_score(n, scored)
+    }
     return ScoreSet(name, scores, {column: values.tolist() for column, values in columns.items()})
 
 
@@ -176,38 +183,79 @@ def _numbers(values: list) -> bool:
     return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values)
 
 
-def _by_name(meta) -> dict[str, dict]:
+class _Known(NamedTuple):
+    """Metadata: ``rows`` by names of members, which stand in the columns ``heads``."""
+
+    heads: tuple[str, ...]
+    rows: dict[tuple[str, ...], dict]
+
+
+def _by_name(meta) -> _Known:
     """Metadata rows by member name, and by those without folder and ending if these differ."""
     columns = read_csv_columns(meta) if isinstance(meta, str | Path) else meta
     rows = column_rows(columns)
-    head = next((name for name in _NAMES if rows and name in rows[0]), None)
-    if head is None:
+    heads = [name for name in _NAMES if rows and name in rows[0]]
+    if not heads:
         raise ValueError(f"meta: must have a column {' or '.join(_NAMES)} with names of members, got {shown(meta)}")
-    named = {str(row.pop(head)): row for row in rows}
-    stems = [Path(name).stem for name in named]
-    return {stem: row for stem, row in zip(stems, named.values(), strict=True) if stems.count(stem) == 1} | named
+    for chosen in (*((head,) for head in heads), tuple(heads)):
+        names = [tuple(_text(row[head]) for head in chosen) for row in rows]
+        if len(set(names)) == len(names):
+            break
+    else:
+        twice = collections.Counter(names).most_common(1)[0][0]
+        raise ValueError(f"meta: must have one row for each member, got several for {', '.join(twice)}")
+    named = {
+        name: {head: value for head, value in row.items() if head not in chosen}
+        for name, row in zip(names, rows, strict=True)
+    }
+    stems = [(Path(name[0]).stem, *name[1:]) for name in named]
+    counts = collections.Counter(stems)
+    return _Known(chosen, {s: row for s, row in zip(stems, named.values(), strict=True) if counts[s] == 1} | named)
+
+
+def _text(name) -> str:
+    """A member's name; a number as it is counted, ``0`` for 0.0."""
+    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
 
 
 def with_metadata(members: Sequence[dict], meta) -> list[dict]:
     """Members' dicts, which begin with their names, and each one's metadata."""
-    rows = _by_name(meta)
-    return [{**member, **row} for member, row in zip(members, _matched([m[NAME] for m in members], rows), strict=True)]
+    matched = _matched([(member[NAME],) for member in members], _by_name(meta))
+    return [member | row | {NAME: member[NAME]} for member, row in zip(members, matched, strict=True)]
 
 
-def _found(one: ScoreSet, rows: Mapping[str, dict]) -> dict[str, list]:
-    """Metadata columns for a set's members."""
-    names = next((one.metadata[name] for name in _NAMES if name in one.metadata), None)
-    if names is None:
+def _found(one: ScoreSet, known: _Known) -> dict[str, list]:
+    """Metadata columns for a set's members, by the column of names in which all have a row."""
+    heads = [head for head in _NAMES if head in one.metadata]
+    if not heads:
         raise ValueError(f"meta: must go with named members, got {one.name} without names")
-    matched = _matched(names, rows)
+    if len(known.heads) > 1:
+        lacking = [head for head in known.heads if head not in heads]
+        if lacking:
+            raise ValueError(f"meta: must name members by columns of {one.name}, got {', '.join(lacking)} besides")
+        tried = [known.heads]
+    else:
+        tried = sorted(((head,) for head in heads), key=lambda each: each != known.heads)
+    matched, errors = None, []
+    for each in tried:
+        try:
+            matched = _matched(list(zip(*(one.metadata[head] for head in each), strict=True)), known)
+            break
+        except ValueError as error:
+            errors.append(error)
+    if matched is None:
+        raise errors[0]
     return {column: [row[column] for row in matched] for column in matched[0]}
 
 
-def _matched(names: Sequence, rows: Mapping[str, dict]) -> list[dict]:
+def _matched(names: Sequence[tuple], known: _Known) -> list[dict]:
     """Every member's row."""
-    matched = [rows.get(str(name), rows.get(Path(str(name)).stem)) for name in names]
+    texts = [tuple(map(_text, name)) for name in names]
+    matched = [known.rows.get(text, known.rows.get((Path(text[0]).stem, *text[1:]))) for text in texts]
     if None in matched:
-        raise ValueError(f"meta: must have a row for every member, got none for {shown(names[matched.index(None)])}")
+        missing = names[matched.index(None)]
+        missing = shown(missing[0] if len(missing) == 1 else missing)
+        raise ValueError(f"meta: must have a row for every member, got none for {missing} (column {known.heads[0]})")
     return matched
 
 

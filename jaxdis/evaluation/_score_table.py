@@ -1,6 +1,7 @@
 """Scores as columns for table tools: wide, with a row per member, or long, with a row per number."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from jaxdis._core.finite import mean
 from jaxdis._core.html_table import html_table
+from jaxdis._core.lookup import some_of
 
 if TYPE_CHECKING:
     from jaxdis.evaluation._results import Scores
@@ -160,7 +162,43 @@ def together(notes: tuple[tuple[str, str], ...]) -> list[str]:
     metrics: dict[str, list[str]] = {}
     for metric, note in notes:
         metrics.setdefault(note, []).append(metric)
-    return [f"{', '.join(names)}: {note}" for note, names in metrics.items()]
+    return [f"{some_of(names)}: {note}" for note, names in metrics.items()]
+
+
+_COUNTED = re.compile(r"(.*?)([\d,]+) of [\d,]+ members (.*)", re.DOTALL)
+_OF_ONE = re.compile(r"((?:\w+: )?)-?[\d.]+ is (what codes score .*)", re.DOTALL)
+_OF_ALL = re.compile(r"((?:\w+: )?)(?:all members reach|the score reaches) (.*)", re.DOTALL)
+
+
+def added(tables: Sequence[tuple[Sequence[tuple[str, str]], int]]) -> tuple[tuple[str, str], ...]:
+    """Notes on several tables' members together: ``25 of 672 members`` and 1 of 8 are ``26 of 680 members``.
+
+    Args:
+      tables: each one's notes, and how many members it has.
+    """
+    total = sum(count for _, count in tables)
+    counts: dict[tuple[str, str, str], int | None] = {}
+    for notes, count in tables:
+        for metric, text in notes:
+            if found := _COUNTED.fullmatch(text):
+                key, number = (metric, found[1], found[3]), int(found[2].replace(",", ""))
+            elif found := _OF_ONE.fullmatch(text):
+                key, number = (metric, found[1], f"score {found[2]}"), 1
+            elif found := _OF_ALL.fullmatch(text):
+                key, number = (metric, found[1], f"reach {found[2]}"), count
+            else:
+                key, number = (metric, text, ""), None
+            counts[key] = None if number is None else (counts.get(key) or 0) + number
+    if len(tables) == 1:
+        return tuple(dict.fromkeys(tables[0][0]))
+    return tuple((metric, _counted(before, number, total, after)) for (metric, before, after), number in counts.items())
+
+
+def _counted(before: str, number: int | None, total: int, after: str) -> str:
+    if number is None:
+        return before
+    who = "all members" if number == total and after.startswith("reach ") else f"{number:,} of {total:,} members"
+    return f"{before}{who} {after}"
 
 
 def csv_columns(scores: "Scores", *, long_form: bool = False) -> dict[str, Sequence]:

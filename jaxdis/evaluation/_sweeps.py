@@ -12,6 +12,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import checked_key, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
@@ -245,5 +246,5 @@ def _column(name: str, field: str) -> str:
 
 def _headline(column: str | None, fields: list[str]) -> str:
     if column is not None and (not isinstance(column, str) or column not in fields):
-        raise ValueError(f"column: must be one of {', '.join(fields)}, got {shown(column)}")
+        raise ValueError(f"column: must be one of {some_of(fields)}, got {shown(column)}")
     return fields[0] if column is None else column

@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import shown
 from jaxdis.factors import Factors
 
@@ -29,7 +30,7 @@ def as_numbered(role: str, values: Factors, factors: Factors) -> Factors:
         return values
     if sorted(values.names) != sorted(factors.names):
         raise ValueError(
-            f"{role}: must have the factors {', '.join(factors.names)}, got {', '.join(values.names)}; choose them by "
+            f"{role}: must have the factors {some_of(factors.names)}, got {some_of(values.names)}; choose them by "
             "columns="
         )
     places = [values.names.index(name) for name in factors.names]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import checked_value, shown
 from jaxdis.evaluation._null import p_value
 from jaxdis.evaluation._strengths import MOST_KEPT
@@ -28,7 +29,7 @@ def best_codes(scores: "Scores", factor: str | int, count: int, relation: str | 
     names = scores.factor_names
     column = names.index(factor) if factor in names else factor
     if isinstance(column, str) or not 0 <= column < len(names):
-        raise ValueError(f"factor: must be one of {', '.join(names)}, or its number from 0, got {shown(factor)}")
+        raise ValueError(f"factor: must be one of {some_of(names)}, or its number from 0, got {shown(factor)}")
     fields = ("strength", "ceiling", "error", "null")
     strength, ceiling, error, null = (scores.relations.get(f"{label}.{field}") for field in fields)
     values, rows = strength[:, column].astype(float), []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from jaxdis._core.arrays import LARGEST, SMALLEST
+from jaxdis._core.lookup import some_of
 from jaxdis.factors import Factors
 from jaxdis.metrics._plan import Plan
 
@@ -19,7 +20,7 @@ def warn_of_constant(plan: Plan, factors: Factors) -> None:
     reads = any(metric.about is None or metric.about.reads_factors for _, metric in plan)
     if reads and (values == values[0]).all():
         warnings.warn(
-            f"factors: must vary, got one value alone in {', '.join(factors.names)}; scores that need a factor are NaN",
+            f"factors: must vary, got one value alone in {some_of(factors.names)}; scores that need a factor are NaN",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -34,8 +35,8 @@ def warn_of_non_finite(roles: Mapping, suspects) -> None:
             total = sum(int(count.sum()) for count in counts.values())
             codes = np.flatnonzero(np.any([counts[member] > 0 for member in bad], axis=0))
             warnings.warn(
-                f"{name}: {total} non-finite values in {len(bad)} of {len(array)} members ({_listed(bad)}), in codes "
-                f"{_listed(codes)}; scores that read them are NaN, other members are not touched",
+                f"{name}: {total} non-finite values in {len(bad)} of {len(array)} members ({some_of(bad)}), in codes "
+                f"{some_of(codes)}; scores that read them are NaN, other members are not touched",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -69,7 +70,3 @@ def _non_finite(codes: np.ndarray) -> np.ndarray:
 
 def _largest(codes: np.ndarray) -> np.ndarray:
     return np.abs(codes).max(axis=0)
-
-
-def _listed(numbers) -> str:
-    return ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")

@@ -11,6 +11,7 @@ import numpy as np
 from jaxdis._core import files
 from jaxdis._core.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
 from jaxdis._core.html_table import html_table
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Range, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress
@@ -90,7 +91,7 @@ class Zoo:
         for name in wanted:
             if not any(name in label for label in self.labels):
                 names = sorted({key for label in self.labels for key in label})
-                raise ValueError(f"select: must have a label among {', '.join(names)}, got {name!r}")
+                raise ValueError(f"select: must have a label among {some_of(names)}, got {name!r}")
         rows = [
             i for i, label in enumerate(self.labels) if all(_is(label.get(n), value) for n, value in wanted.items())
         ]

@@ -66,7 +66,7 @@ def project(
 
     Reference: Dang-Nhu 2022, §3.2.
     """
-    _check(strength, structure)
+    _check(strength, structure, codes=codes, factors=factors)
     kept = _kept(jnp.maximum(strength, 0.0), codes, factors)
     rows = structure.groups("codes", levels).indicator
     columns = structure.groups("factors", levels).indicator
@@ -103,6 +103,9 @@ def informativeness(
     """
     if predicted.shape != values.shape:
         raise ValueError(f"predicted: must have the shape of values, {values.shape}, got {predicted.shape}")
+    if 0 in values.shape:
+        raise ValueError(f"values: must have at least one sample and one factor, got shape {values.shape}")
+    _check_mask("factors", factors, values.shape[1])
     centered = values - values.mean(axis=0, keepdims=True)
     size = (centered**2).sum(axis=0)
     error = jnp.sqrt(safe_divide(((predicted - values) ** 2).sum(axis=0), size))
@@ -122,6 +125,7 @@ def background(
     Reference: Dang-Nhu 2022, App. C.4 (the slot that matters more for the background's color). If the slot is known,
     pass its mask instead: ``~structure.where("codes", "object", "slot 1")``.
     """
+    _check(strength, structure)
     level = structure.levels[0] if level is None else level
     there = structure.where("factors", level, label)
     number, names = structure.groups("codes", level)
@@ -199,6 +203,13 @@ def _kept(strength, codes, factors):
     return strength
 
 
-def _check(strength, structure: Structure) -> None:
+def _check(strength, structure: Structure, **masks) -> None:
     if strength.shape != (len(structure.codes), len(structure.factors)):
         raise ValueError(f"strength: must have the shape of the structure ({structure.summary}), got {strength.shape}")
+    for (name, mask), count in zip(masks.items(), strength.shape, strict=False):
+        _check_mask(name, mask, count)
+
+
+def _check_mask(name: str, mask, count: int) -> None:
+    if mask is not None and mask.shape != (count,):
+        raise ValueError(f"{name}: must have shape [{count}], got {mask.shape}")

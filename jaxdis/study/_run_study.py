@@ -8,6 +8,7 @@ from typing import NamedTuple, NoReturn
 
 from jaxdis._core import runtime
 from jaxdis._core.files import full, is_full
+from jaxdis._core.options import shown
 from jaxdis._core.precision import single_precision
 from jaxdis.study._locks import clear_all
 from jaxdis.study._store import KINDS, Store
@@ -56,9 +57,14 @@ def run(
     Raises:
       StoreError: if the directory belongs to another study.
       OSError: if the directory cannot be written, for example because the disk is full.
-      ValueError: if the samples or the metrics do not suit each other.
+      ValueError: if the samples or the metrics do not suit each other, or the executor is none.
       RuntimeError: if a round makes no progress, with the last failure as its cause.
     """
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise ValueError(
+            f"executor: must be a concurrent.futures.Executor or None, got {shown(executor)}; of a Dask client, give "
+            "client.get_executor()"
+        )
     try:
         return _run(work_of(study), Store(out), executor, extend, progress)
     except OSError as error:

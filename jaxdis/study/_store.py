@@ -197,8 +197,13 @@ class Store:
 
         Raises:
           StoreError: for a kind that is not in :data:`KINDS`.
-          ValueError: for arrays with Python objects.
+          ValueError: for arrays with Python objects, and for anything else that JSON cannot hold.
         """
+        for argument, value in (("spec", spec), ("result", result)):
+            try:
+                canonical(_plain(value))
+            except (TypeError, ValueError, RecursionError) as error:
+                raise ValueError(f"{argument}: must hold numbers, text, lists and mappings, got {error}") from None
         name = cell_id(spec)
         record, content = {"cell": _plain(spec), "result": _plain(result)}, None
         if arrays is not None:

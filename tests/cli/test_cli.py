@@ -534,6 +534,11 @@ def test_a_full_disk_leaves_the_results_that_were_there(codes_file, tmp_path, ca
     assert out.read_text() == "before"
 
 
+def test_groups_of_slots_have_a_name_of_their_own(codes_file, capsys):
+    said = refused(capsys, "score", codes_file, "--levels", "object", "property", "--groups", "2")
+    assert "--groups: the number of groups of slots is --slot-groups, got --groups 2" in said
+
+
 def test_a_narrow_terminal_shows_numbers(codes_file, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "10")
     with np.load(codes_file) as arrays:

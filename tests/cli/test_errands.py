@@ -297,6 +297,25 @@ def test_the_plan_of_a_paper_needs_no_folder(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
+def test_a_plan_adds_up_its_studies(tmp_path, capsys, monkeypatch):
+    """Under a title for each, megabytes as the tables have them, and a total over all."""
+    from jaxdis.study._study_plan import Cost
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    cost = {name: Cost(2, 2, 1e9, 90.0, size, 3e5) for name, size in (("train", 6e7), ("encode", 9e6), ("score", 1e6))}
+    monkeypatch.setattr("jaxdis.study._study_plan.plan", lambda *_, **__: cost)
+    assert main(["reproduce", "julka2024", "--plan"]) == 0
+    said = capsys.readouterr().out
+    titles = re.findall("study (.*)", said)
+    assert len(titles) == len(set(titles)) > 1
+    assert said.count("total: about 4 min and 70 MB on disk; memory") == len(titles)
+    assert f"all {len(titles)} studies: total: about {len(titles) * 270 / 60:.0f} min" in said.replace("\n", " ")
+    assert f"and {70 * len(titles)} MB on disk" in said
+    assert "0.3 MB" in said
+
+
 def test_options_of_metrics_are_given_in_place():
     plan = plan_of_texts(["mig:bins=30,sap", "dci:splitter=histogram:stages=5"])
     assert list(plan) == ["mig:bins=30", "sap", "dci:splitter=histogram:stages=5"]

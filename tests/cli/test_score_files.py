@@ -15,6 +15,7 @@ from jaxdis.cli import main
 from jaxdis.cli._metric_texts import plan_of_texts
 from jaxdis.cli._score_tables import folded
 from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._score_table import added
 from jaxdis.metrics._metric import is_error
 
 RNG = np.random.default_rng(0)
@@ -242,3 +243,98 @@ def test_rows_are_added_to_a_table_over_time(tmp_path, ending):
     assert "monday" in text
     assert "tuesday" in text
     assert main(["score", str(tmp_path / "monday.npz"), "--append", str(tmp_path / "x.txt")]) == 2
+
+
+def interrupted_at(count, monkeypatch):
+    """Let evaluate be interrupted when it is called for the nth time, after its first metric has arrived."""
+    calls = []
+
+    def interrupted(codes, factors, metrics, *arguments, arrived=None, **named):
+        calls.append((np.shape(codes)[0], list(metrics)))
+        if len(calls) < count:
+            return evaluate(codes, factors, metrics, *arguments, arrived=arrived, **named)
+
+        def last(scores):
+            arrived(scores)
+            raise KeyboardInterrupt
+
+        return evaluate(codes, factors, metrics, *arguments, arrived=last, **named)
+
+    monkeypatch.setattr("jaxdis.evaluation._evaluate.evaluate", interrupted)
+    return calls
+
+
+@pytest.fixture
+def rows_of_two(monkeypatch):
+    """Groups of two files."""
+    monkeypatch.setattr("jaxdis.cli._score_command.GROUP_BYTES", 2 * 200 * 2 * 4)
+
+
+def test_what_was_computed_for_many_files_is_kept(folder, monkeypatch, rows_of_two, capsys):
+    out = folder / "scores.csv"
+    arguments = ["score", str(folder / "*.npz"), "--csv", str(out), "--metrics", "mig", "mcc"]
+    interrupted_at(3, monkeypatch)
+    assert main(arguments) == 130
+    assert "what was computed until then is in" in capsys.readouterr().err
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["file"] for row in rows] == [f"run{number}.npz" for number in range(len(rows))]
+    assert len(rows) >= 4
+    assert all(float(row["mig"]) > 0 for row in rows)
+
+
+def test_quick_metrics_are_computed_for_all_files_first(folder, monkeypatch, rows_of_two):
+    monkeypatch.setattr("jaxdis.cli._arrivals.seconds_of", lambda stage: stage[0][0] == "sap_r2")
+    calls, metrics = interrupted_at(99, monkeypatch), ["--metrics", "sap_r2", "mig", "mcc"]
+    rows = scored(folder, *metrics, "--json", str(folder / "scores.json"))
+    assert calls == [(2, ["mig", "mcc"])] * 3 + [(2, ["sap_r2"])] * 3
+    monkeypatch.undo()
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+    (alone,) = scored(folder, *metrics, "--json", str(folder / "alone.json"), files="run3.npz")
+    together = json.loads((folder / "scores.json").read_text())["run3.npz"]
+    expected = json.loads((folder / "alone.json").read_text())
+    assert together.keys() == expected.keys()
+    assert {**together["evaluation"], "metrics": 0} == {**expected["evaluation"], "metrics": 0}
+    assert together["evaluation"]["metrics"] == expected["evaluation"]["metrics"]
+    for column, value in alone.items():
+        if column not in ("member", "factors", "evaluation"):
+            assert float(rows[3][column]) == pytest.approx(float(value), abs=1e-6), column
+
+
+def test_notes_and_times_are_about_all_files(tmp_path, monkeypatch, capsys, caplog, rows_of_two):
+    """As many members are at chance, and as many seconds announced, as if all were one zoo."""
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 3, (600, 2))
+    codes = np.stack([values + (0.1 if number == 3 else 100) * rng.normal(size=values.shape) for number in range(5)])
+    for number, member in enumerate(codes.astype(np.float32)):
+        np.savez(tmp_path / f"run{number}.npz", codes=member, factors=values)
+    monkeypatch.setattr("jaxdis.evaluation._affordable.MANY_SECONDS", 0)
+    with caplog.at_level("WARNING", "jaxdis"):
+        assert main(["score", str(tmp_path / "*.npz"), "--metrics", "mig"]) == 0
+    assert "mig: 4 of 5 members score what codes score" in " ".join(capsys.readouterr().out.split())
+    assert len(caplog.records) == 1
+    files = caplog.records[0].message
+    caplog.clear()
+    with caplog.at_level("WARNING", "jaxdis"):
+        evaluate(codes.astype(np.float32), values, "mig")
+    assert caplog.records[0].message == files
+
+
+def test_notes_of_several_tables_are_counted_together():
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 3, (600, 2))
+    noise, good = rng.normal(size=(4, 600, 2)), np.stack([values] * 2).astype(float)
+    tables = [evaluate(codes, values, "mig") for codes in (noise, good, np.concatenate([noise[:1], good]))]
+    assert ("mig", "5 of 9 members score what codes score that know nothing of the factors (0 to 0.03)") in (
+        jaxdis.Scores.concat(tables).notes
+    )
+    alone = [evaluate(codes, values, "mig") for codes in (noise[0], good[0])]
+    assert [text.split(" members")[0] for _, text in added([(each.notes, 1) for each in alone])] == ["1 of 2"]
+
+
+def test_few_of_many_descriptions_of_factors_are_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("jaxdis.cli._score_command.MOST_SAID", 2)
+    for number in range(5):
+        codes = VALUES + RNG.normal(size=(200, 2))
+        np.savez(tmp_path / f"run{number}.npz", codes=codes, factors=VALUES, names=[f"a{number}", "b"])
+    assert main(["score", str(tmp_path / "*.npz"), "--metrics", "mcc"]) == 0
+    assert len(re.findall("factors: ", capsys.readouterr().out)) == 3

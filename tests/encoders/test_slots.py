@@ -78,7 +78,7 @@ def test_a_zoo_of_slots_is_scored_in_python_and_in_the_shell(tmp_path):
     assert arrays["segments"].shape == (2, 400, 8, 6)
     del arrays["levels"], arrays["groups"]
     np.savez(tmp_path / "own.npz", **{**arrays, "codes": arrays["codes"][0]})
-    levels = ["--levels", "object", "property", "--groups", "2", "--json", str(tmp_path / "own.json")]
+    levels = ["--levels", "object", "property", "--slot-groups", "2", "--json", str(tmp_path / "own.json")]
     assert main(["score", str(tmp_path / "own.npz"), *levels]) == 0
     rows = list(csv.DictReader(table.read_text().splitlines()))
     own = json.loads((tmp_path / "own.json").read_text())

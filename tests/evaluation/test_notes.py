@@ -7,6 +7,7 @@ import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.cli import main
+from jaxdis.evaluation._arrays_file import in_words
 from jaxdis.evaluation._notes import Known, notes_of
 
 RNG = np.random.default_rng(0)
@@ -107,3 +108,42 @@ def test_a_deviation_that_is_assumed_is_named():
     assert told == ["u", "sepin"]
     given = evaluate(codes, values, plan, variances=np.full_like(codes, 0.01))
     assert not [text for _, text in given.notes if text.startswith("without variances")]
+
+
+def many_factors(k, n=60):
+    """Factors and codes of which only a few vary, under long names, and one code for each."""
+    rng = np.random.default_rng(0)
+    values = np.where(np.arange(k) < 4, rng.normal(size=(n, k)), 0.0)
+    return values, Factors.of(values, (None,) * k, [f"a_rather_long_name_of_latent_{j}" for j in range(k)])
+
+
+def test_no_text_grows_with_the_number_of_factors(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+    lengths = []
+    for k in (30, 90):
+        codes, factors = many_factors(k)
+        scores = evaluate(codes, factors, ["mcc", "mig"])
+        lengths.append([max(len(note) for _, note in scores.notes), len(repr(scores)), len(in_words(factors))])
+        assert any("latent_4" in note and f"{k - 4 - 8} more" in note for _, note in scores.notes)
+        with pytest.warns(RuntimeWarning) as told:
+            evaluate(codes, factors.take(np.zeros(60, int)), "mcc")
+        lengths[-1] += [len(str(told[0].message))]
+        np.savez(tmp_path / "pair.npz", codes=codes, factors=codes, sizes=np.zeros(k, int), names=list(factors.names))
+        assert main(["score", str(tmp_path / "pair.npz"), "--metrics", "mcc"]) == 0
+        lengths[-1] += [len(capsys.readouterr().out)]
+        with pytest.raises(ValueError, match="factor: must be one of") as refused:
+            scores.top("no")
+        table = dict.fromkeys(factors.names, codes[:, 0])
+        with pytest.raises(ValueError, match="columns: must be among") as unknown:
+            Factors.from_table(table, ["no"])
+        lengths[-1] += [len(str(refused.value)), len(str(unknown.value))]
+    assert np.all(np.abs(np.subtract(*lengths)) < 20)
+    assert np.max(lengths) < 3000
+
+
+def test_many_factors_with_many_classes_are_noted_once():
+    values = np.random.default_rng(0).integers(0, 50, (2000, 30))
+    scores = evaluate(values[:, :2].astype(float), values, "mig")
+    found = [note for _, note in scores.notes if "more classes than 20 bins hold" in note]
+    assert len(found) == 1
+    assert "factor_7 and 22 more" in found[0]

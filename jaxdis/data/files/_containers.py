@@ -91,7 +91,7 @@ def _hdf5(path: Path, name: str):
         raise ValueError(f"source: {path} is not a whole hdf5 file ({error})") from None
     with file:
         if name not in file or not isinstance(file[name], h5py.Dataset):
-            raise ValueError(f"source: {path} holds {', '.join(file)}; needs an array {name!r}")
+            raise ValueError(f"source: {path} holds {', '.join(list(file)[:8])}; needs an array {name!r}")
         if file[name].dtype.hasobject:
             raise ValueError(f"source: {name!r} in {path} holds Python objects, which are never read")
         yield file[name]
