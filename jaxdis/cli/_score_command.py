@@ -42,8 +42,8 @@ class Score:
     """Factors, if files hold codes alone: a .csv, .tsv, .txt (or .gz of these), .parquet, .json, .npy or .npz file."""
     columns: tuple[str, ...] = ()
     """Columns of such a file, or of an .h5ad; all by default.
-    Whole numbers and text are classes, other numbers are continuous.
-    For another kind, write it after the name: angle:continuous or scale:classes."""
+    Whole numbers and text are classes, those of text without order; other numbers are continuous.
+    For another kind, write it after the name: angle:continuous, scale:nominal or size:ordered=low,medium,high."""
     missing: Literal["error", "drop", "each"] = "error"
     """What becomes of rows in which a value is missing: drop leaves them out, and the same rows of the codes.
     With each, every factor is taken on the rows that have it."""
@@ -56,9 +56,13 @@ class Score:
     """Print the options of the metrics, and compute nothing."""
     bootstrap: int = 0
     """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
-    null: int = 0
+    null: int | str = 0
     """Number of permutations of the factors: what each score is by chance, and how often chance is as good.
-    Each costs one evaluation of a file of codes; 20 is enough for a first look."""
+    Each costs one evaluation of a file of codes; 20 is enough for a first look.
+    Of a stationary series in order, shift:20 shifts the factors in time 20 times."""
+    groups: str | None = None
+    """Column of the factors' table, or array in an .npz, that says which rows belong together, such as episode.
+    Whole groups are held out, drawn again by a bootstrap, and permuted by --null. The column is no factor."""
     samples: int = 10_000
     """For zoos: number of images on which metrics are computed; half as many are held out.
     Interventions draw at most as many batches of images."""
@@ -69,8 +73,6 @@ class Score:
     With --levels object property the factors have names such as cube.color."""
     slot_groups: int | None = None
     """Of slots: number of groups of equal length in which samples were drawn, one after the other; 1 by default."""
-    groups: str | None = None
-    """For slots, this is --slot-groups."""
     csv: Path | None = None
     """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
@@ -93,10 +95,12 @@ class Score:
         from jaxdis._core.tables.column_files import named_files
         from jaxdis.cli._arrivals import in_turn, merged, now_and_then, say_seconds
         from jaxdis.cli._metric_texts import options_in_words
+        from jaxdis.evaluation._null import Null
         from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
-        if self.groups is not None:
+        null = Null.of(self.null, weights=None)
+        if self.groups is not None and self.levels:
             raise ValueError(f"--groups: the number of groups of slots is --slot-groups, got --groups {self.groups}")
         if self.list_options:
             terminal.write(options_in_words(self._plan()), wrap=False)
@@ -122,7 +126,7 @@ class Score:
                     self._say_factors(group, factors)
                     whole = [*whole, group][:2] if len(whole) < 2 else whole
                 if several and not number and group is whole[0]:
-                    say_seconds(next(iter(group.values())), plan, len(paths), self.bootstrap, self.null)
+                    say_seconds(next(iter(group.values())), plan, len(paths), self.bootstrap, null.count)
                 try:
                     name = f"{first} and {len(others)} more" if others else first
                     with terminal.naming(name if several else None, said):
@@ -179,7 +183,8 @@ class Score:
         for name, path in paths.items():
             try:
                 given = self.factors, self.columns, self.missing
-                arrays = path if is_zoo(path) else load_arrays(path, *given, slots=bool(self.levels))
+                of = {"slots": bool(self.levels), "groups": self.groups}
+                arrays = path if is_zoo(path) else load_arrays(path, *given, **of)
             except ValueError as error:
                 if not several:
                     raise
@@ -228,6 +233,8 @@ class Score:
             return {name: self._score_zoo(first, plan, key, how, kept_too)}
         if self.data is not None:
             raise ValueError(f"--data: goes with a zoo, got the codes of {terminal.one_line(name)}")
+        if first.codes.ndim == 4 and self.groups is not None:
+            raise ValueError(f"--groups: the number of groups of slots is --slot-groups, got --groups {self.groups}")
         if self.levels or first.codes.ndim == 4:
             return {name: self._score_slot_file(first, key)}
         codes, variances, test = first.codes, first.variances, None
@@ -244,7 +251,7 @@ class Score:
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, list(group), known, write), "progress": bar("members")}
-            how["null"] = self.null
+            how |= {"null": self.null, "groups": first.groups}
             with said_before() if len(self._paths()) > 1 else contextlib.nullcontext():
                 scores = evaluate(codes, first.factors, self._metrics(plan), key, test=test, variances=variances, **how)
         if not others:
@@ -260,8 +267,8 @@ class Score:
         own = own_pictures(self.data, self.factors) if self.data else None
         if self.data and own is None:
             raise ValueError(f"--data: must be folder:PATH, or left out for a zoo of a data set, got {self.data}")
-        for name in ("test", "columns", "null", *(() if own else ("factors",))):
-            if getattr(self, name):
+        for name in ("test", "columns", "null", "groups", *(() if own else ("factors",))):
+            if getattr(self, name) not in (None, 0, ()):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         zoo = load(zoo_file(path))
         standard = STANDARD if own else STANDARD_OF_ENCODERS
@@ -292,7 +299,7 @@ class Score:
         from jaxdis.cli._slot_files import score_slots
 
         for option, given in (("test", self.test), ("null", self.null), ("bootstrap", self.bootstrap)):
-            if given:
+            if given not in (None, 0):
                 raise ValueError(f"--{option}: goes with codes without slots, got a file of slots")
         if self.metrics not in (("standard",), ("structured_slots",)):
             raise ValueError(f"--metrics: must be structured_slots for a file of slots, got {' '.join(self.metrics)}")

@@ -12,7 +12,7 @@ import numpy as np
 from jaxdis._core.lookup import printable, some_of
 from jaxdis._core.options import shown
 from jaxdis._core.tables.arrow_files import ARROW_SUFFIXES, codes_in_lists, read_arrow
-from jaxdis._core.tables.cell_files import CELL_SUFFIXES, is_cells, read_cells
+from jaxdis._core.tables.cell_files import CELL_SUFFIXES, is_cells, read_annotations, read_cells
 from jaxdis._core.tables.column_files import check_file, check_format, differ, file_and_part, suffix_of
 from jaxdis._core.tables.columns import FACTOR_SUFFIXES, SUFFIXES, columns_of, names_of, sizes_of
 from jaxdis._core.tables.factor_columns import FEW_CLASSES, Missing, columns_and_kinds
@@ -33,12 +33,14 @@ CODE_SUFFIXES = (*ARRAY_SUFFIXES, *SUFFIXES, *CELL_SUFFIXES)
 
 class Arrays(NamedTuple):
     """``codes [n, d]`` or ``[m, n, d]`` (slots: ``[n, s, d]`` or ``[m, n, s, d]``); ``factors``; ``variances`` shaped
-    like codes, or None; and what a file with slots says besides."""
+    like codes, or None; what a file with slots says besides; and ``groups``, a name for each row of the factors' table
+    that rows which belong together have in common, or None."""
 
     codes: np.ndarray
     factors: Factors
     variances: np.ndarray | None
     slots: Mapping[str, np.ndarray] = MappingProxyType({})
+    groups: list | None = None
 
 
 def load_arrays(
@@ -48,6 +50,7 @@ def load_arrays(
     missing: Missing = "error",
     *,
     slots: bool = False,
+    groups: str | None = None,
 ) -> Arrays:
     """Read codes and factors.
 
@@ -65,6 +68,8 @@ def load_arrays(
         its others the codes.
       missing: as in :meth:`jaxdis.Factors.from_table`; ``"drop"`` leaves out the same samples from codes and variances.
       slots: whether codes are ``[n, slots, d]``, as those with four axes always are: ``[m, n, slots, d]``.
+      groups: the column or annotation that says which rows belong together, or an array in an ``.npz``. It is no factor
+        unless ``columns`` has it.
 
     Raises:
       ValueError: for a file that is missing, truncated, damaged, in another format, lacks an array or holds pickled
@@ -73,6 +78,12 @@ def load_arrays(
     path, given = Path(path), factors_path if isinstance(factors_path, Factors) else None
     file, _ = file_and_part(path)
     factors_path = None if factors_path is None or given is not None else Path(factors_path)
+    if groups is not None:
+        table = path if factors_path is None else factors_path
+        check_file(file_and_part(table)[0])
+        others, entries = _grouped_once(table, groups, file_and_part(table)[0].stat().st_mtime_ns)
+        arrays = load_arrays(path, factors_path, columns or others, missing, slots=slots)
+        return arrays._replace(groups=entries)
     if is_cells(path) and given is None and factors_path in (None, file):
         codes, annotations = read_cells(path)
         names, kinds = columns_and_kinds(columns)
@@ -109,7 +120,8 @@ def alike(one: Arrays, other: Arrays) -> bool:
         [(array.shape, array.dtype) for array in (arrays.codes, arrays.variances) if array is not None]
         for arrays in (one, other)
     ]
-    return shapes[0] == shapes[1] and same_factors(one.factors, other.factors)
+    together = one.groups is other.groups or one.groups == other.groups
+    return shapes[0] == shapes[1] and together and same_factors(one.factors, other.factors)
 
 
 def same_factors(one: Factors, other: Factors) -> bool:
@@ -128,6 +140,7 @@ def in_words(factors: Factors) -> str:
     for j, (name, kind) in enumerate(zip(factors.names[:MOST_LISTED], factors.kinds, strict=False)):
         count = np.unique(values[there[:, j], j]).size
         kind = kind if kind != "classes" else "1 class" if count == 1 else f"{count} classes"
+        kind += " without order" if factors.nominal and factors.nominal[j] else ""
         named = factors.classes[j] if factors.classes else None
         listed = named and len(named) <= MOST_NAMED and any(isinstance(value, str) for value in named)
         words.append(f"{some_of([name])} ({kind}: {some_of(named)})" if listed else f"{some_of([name])} ({kind})")
@@ -147,6 +160,20 @@ def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: in
     """A table that many files' codes share."""
     names, kinds = columns_and_kinds(columns)
     return Factors.from_table(path, names, kinds, missing)
+
+
+@functools.lru_cache(maxsize=1)
+def _grouped_once(path: Path, name: str, _time: int) -> tuple[tuple[str, ...], list]:
+    """A table's other columns, and the entries of the one that names groups; or an array in an ``.npz``."""
+    file, _ = file_and_part(path)
+    if suffix_of(file) in ARRAY_SUFFIXES:
+        array = None if suffix_of(file) == ".npy" else read_arrays(file, (name,)).get(name)
+        if array is None:
+            raise ValueError(f"--groups: must be an array in the file, or a column of --factors, got {shown(name)}")
+        return (), array.tolist()
+    table = read_annotations(file) if is_cells(path) else file
+    entries = columns_of(table, [name])[name].entries
+    return tuple(column for column in columns_of(table) if column != name), entries
 
 
 def _of_one_table(path: Path, columns: Sequence[str], missing: Missing) -> Arrays:

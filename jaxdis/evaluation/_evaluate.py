@@ -25,7 +25,7 @@ from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._left_out import left_out_of
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often
 from jaxdis.evaluation._member_rows import check_names, member_rows
-from jaxdis.evaluation._notes import known, notes_of, unjudged
+from jaxdis.evaluation._notes import known, notes_of, notes_on_codes, unjudged
 from jaxdis.evaluation._null import Null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
@@ -247,7 +247,7 @@ def evaluate(
     notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples, apart, given["variances"])
     signs = Signs() if shared.groups is not None else signs_of(member_codes.codes[0], shared.factors)
     dependence = notes_on(plan, signs, splits=test is None, redraws=bool(bootstrap or null.count))
-    notes = (*notes, *dependence, *left_out.items())
+    notes = (*notes, *notes_on_codes(plan, member_codes), *dependence, *left_out.items())
     scores = dataclasses.replace(scores, evaluation=described(asked, *described_as), notes=notes)
     return with_missing(scores, asked, missing, single)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxdis._core.finite import mean
 from jaxdis._core.lookup import MOST_NAMED, some_of
+from jaxdis.evaluation._member import MemberCodes
 from jaxdis.evaluation._numbering import OF_VALUES
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
@@ -26,7 +27,16 @@ ROUNDING = 5e-4
 LARGE_BIAS = 0.1
 # Functions to which an order of classes matters most.
 _LINEAR = OF_VALUES - {RELATIONS["random_forest"].function, METRICS["dci_es"].source.function}
-_OF_BINS = ("mutual_information", "mutual_information_sampled", "mutual_information_equal_count")
+_SAMPLED = "mutual_information_sampled"
+_OF_BINS = ("mutual_information", _SAMPLED, "mutual_information_equal_count", "dependent_information", "unibound")
+# Whole numbers of which each occurs so often are not counts of something, but may name it.
+MOST_DISTINCT = 4
+# Members and codes that notes look at.
+MOST_MEMBERS, MOST_CODES = 8, 64
+# The share of samples outside of the bins from which on it is noted.
+FEW_OUTSIDE = 0.01
+# Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.
+FAR = 2.0**10
 
 
 class Known(NamedTuple):
@@ -92,6 +102,54 @@ def _of_variances(metric: Metric) -> Iterator[str]:
             f"without variances, posteriors deviate by {noise:g} of each code's own deviation, which decides which "
             "representation leads; give variances, or choose noise"
         )
+
+
+def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
+    """Pairs: a metric's name and a note on limits of codes, as the first members have them."""
+    arrays = (members.codes, members.offset)
+    codes, offset = (None if a is None else np.asarray(a[:MOST_MEMBERS, ..., :MOST_CODES]) for a in arrays)
+    low, high = codes.min(axis=1), codes.max(axis=1)
+    with np.errstate(invalid="ignore", over="ignore"):  # codes that are not finite are warned of
+        whole = _whole_numbers(codes, low, high)
+        far = ((np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)).any(axis=0)
+    found = []
+    for name, metric in plan:
+        bins, source = metric.all_options.get("bins"), metric.source.name
+        if bins and source == _SAMPLED:
+            limit = metric.all_options["limit"]
+            placed = codes if offset is None else codes + offset[:, None, :]
+            outside = (np.abs(placed) > limit).mean(axis=(0, 1))
+            if (outside > FEW_OUTSIDE).any():
+                text = (
+                    f"{_codes(outside > FEW_OUTSIDE)}: up to {outside.max():.0%} of samples lie beyond the bins from "
+                    f"−{limit:g} to {limit:g} and count in the outermost ones; standardize codes, or choose limit="
+                )
+                found.append((name, text))
+        elif bins and source in (*_OF_BINS, "code_information") and (whole > bins).any():
+            most = whole.max()
+            text = (
+                f"{_codes(whole > bins)}: {bins} bins merge up to {most} whole numbers; choose bins={most} if neighbors "
+                "among them mean different things, as indices of a code book do"
+            )
+            found.append((name, text))
+        if far.any() and (metric.about is None or metric.about.reads_factors):
+            text = "so far from 0 that float32 keeps few digits; subtract the mean before codes become float32"
+            found.append((name, f"{_codes(far)}: {text}"))
+    return found
+
+
+def _codes(which: np.ndarray) -> str:
+    return some_of(f"code {code}" for code in np.flatnonzero(which))
+
+
+def _whole_numbers(codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """How many values each code ``[m, n, d]`` takes in one member if they are whole numbers that repeat; else 0."""
+    steps = codes - low[:, None, :]  # codes may have been shifted
+    counts = np.zeros(codes.shape[2], int)
+    for member, code in zip(*np.nonzero((steps == np.round(steps)).all(axis=1) & (high > low)), strict=True):
+        distinct = len(np.unique(steps[member, :, code]))
+        counts[code] = max(counts[code], distinct if distinct <= len(steps[member]) / MOST_DISTINCT else 0)
+    return counts
 
 
 def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from jaxdis.models.training._kept import checked_keep
 from jaxdis.study import _study_text as study_text
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
-NUMERICS = 15
+NUMERICS = 16
 
 # Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8

@@ -338,3 +338,33 @@ def test_few_of_many_descriptions_of_factors_are_told(tmp_path, capsys, monkeypa
         np.savez(tmp_path / f"run{number}.npz", codes=codes, factors=VALUES, names=[f"a{number}", "b"])
     assert main(["score", str(tmp_path / "*.npz"), "--metrics", "mcc"]) == 0
     assert len(re.findall("factors: ", capsys.readouterr().out)) == 3
+
+
+def test_rows_that_belong_together_are_named_by_a_column(tmp_path, capsys):
+    """From the table of factors, an .npz, or cells' annotations; the column is no factor."""
+    rng = np.random.default_rng(0)
+    episode = np.repeat(np.arange(20), 12)
+    goal = rng.permutation(np.arange(20) % 2)[episode]
+    codes = (rng.normal(size=(20, 4))[episode] + 0.05 * rng.normal(size=(240, 4))).astype(np.float32)
+    names = [f"e{number:02}" for number in episode]
+    np.save(tmp_path / "codes.npy", codes)
+    np.savez(tmp_path / "both.npz", codes=codes, factors=goal, episode=names)
+    rows = "\n".join(f"{g},{e}" for g, e in zip(goal, names, strict=True))
+    (tmp_path / "labels.csv").write_text(f"goal,episode\n{rows}")
+    wanted = float(evaluate(codes, goal, "r2_linear", 0, groups=names)["r2_linear"])
+    for given in (
+        ["codes.npy", "--factors", "labels.csv"],
+        ["both.npz"],
+        ["codes.npy", "codes.npy", "--factors", "labels.csv"],
+    ):
+        paths = [str(tmp_path / text) if text.endswith((".npy", ".npz", ".csv")) else text for text in given]
+        table = tmp_path / "scores.csv"
+        assert main(["score", *paths, "--groups", "episode", "--metrics", "r2_linear", "--csv", str(table)]) == 0
+        with table.open() as file:
+            assert float(next(csv.DictReader(file))["r2_linear"]) == pytest.approx(wanted, abs=1e-6)
+        assert "20 classes" not in capsys.readouterr().out
+    shifted = ["score", str(tmp_path / "both.npz"), "--groups", "episode", "--metrics", "mcc", "--null", "shift:3"]
+    assert main(shifted) == 0
+    assert "1.000" in capsys.readouterr().out  # a factor that is constant in each group stays as it is
+    assert main(["score", str(tmp_path / "both.npz"), "--groups", "no", "--metrics", "mcc"]) == 1
+    assert "--groups: must be an array in the file, or a column of --factors, got 'no'" in capsys.readouterr().err

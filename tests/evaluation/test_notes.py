@@ -147,3 +147,44 @@ def test_many_factors_with_many_classes_are_noted_once():
     found = [note for _, note in scores.notes if "more classes than 20 bins hold" in note]
     assert len(found) == 1
     assert "factor_7 and 22 more" in found[0]
+
+
+def told(codes, values, metrics, *words):
+    """The metrics in whose notes all words occur."""
+    notes = evaluate(codes, values, metrics).notes
+    return [name for name, text in notes if all(word in text for word in words)]
+
+
+def test_whole_numbers_that_bins_merge_are_noted():
+    """Indices of a code book, whose neighbors mean different things; not of measurements, or of few values."""
+    values = RNG.integers(0, 4, (3000, 2))
+    entry = RNG.permutation(256)
+    codes = entry[values * 64 + RNG.integers(0, 64, values.shape)]
+    family = ("mig", "axis_alignment", "xmig", "mcc")
+    binned = ["mig", "axis_alignment", "xmig"]
+    for given in (codes, codes.astype(float), codes + 100_000.0):
+        assert told(given, values, family, "20 bins merge up to 256 whole numbers", "bins=256") == binned
+    exact = {"mig": METRICS["mig"].with_options(bins=256)}
+    assert told(codes, values, exact, "whole numbers") == []
+    assert evaluate(codes, values, exact)["mig"] > 0.9 > 0.5 > evaluate(codes, values, "mig")["mig"]
+    for other in (codes + RNG.normal(size=codes.shape), values, RNG.permutation(6000).reshape(3000, 2)):
+        assert told(other, values, family, "whole numbers") == []
+
+
+def test_codes_beyond_bins_that_are_fixed_are_noted():
+    values = RNG.integers(0, 4, (500, 2))
+    codes = (values - 1.5 + 0.1 * RNG.normal(size=values.shape)).astype(np.float32)
+    sampled = ("rmig", "jemmig", "mig")
+    assert told(codes, values, sampled, "beyond the bins") == []
+    for moved in (codes + 50, codes.astype(float) + 50, codes * 10):
+        assert told(moved, values, sampled, "beyond the bins from −4 to 4") == ["rmig", "jemmig"]
+    wider = {"rmig": METRICS["rmig"].with_options(limit=60.0)}
+    assert told(codes + 50, values, wider, "beyond the bins") == []
+
+
+def test_codes_of_which_float32_keeps_few_digits_are_noted():
+    values = RNG.integers(0, 4, (500, 2))
+    codes = values + 0.1 * RNG.normal(size=values.shape)
+    assert told(codes + 1e5, values, ("mig", "mcc"), "float32") == []  # shifted before it is rounded
+    assert told((codes + 1e5).astype(np.float32), values, ("mig", "mcc"), "code 0, code 1", "float32") == ["mig", "mcc"]
+    assert told((codes + 100).astype(np.float32), values, ("mig", "mcc"), "float32") == []

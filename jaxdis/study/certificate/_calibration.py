@@ -27,7 +27,7 @@ from jaxdis.metrics._plan import Plan, plan_of
 from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES
 
 # Raised whenever a number may change for the same specification.
-NUMERICS = 12
+NUMERICS = 13
 # Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
 FACTOR_BINS = 20
 
