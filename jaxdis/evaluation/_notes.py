@@ -128,8 +128,8 @@ def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
         elif bins and source in (*_OF_BINS, "code_information") and (whole > bins).any():
             most = whole.max()
             text = (
-                f"{_codes(whole > bins)}: {bins} bins merge up to {most} whole numbers; choose bins={most} if neighbors "
-                "among them mean different things, as indices of a code book do"
+                f"{_codes(whole > bins)}: {bins} bins merge up to {most} whole numbers; choose bins={most} if "
+                "neighbors among them mean different things, as indices of a code book do"
             )
             found.append((name, text))
         if far.any() and (metric.about is None or metric.about.reads_factors):

@@ -366,5 +366,5 @@ def test_rows_that_belong_together_are_named_by_a_column(tmp_path, capsys):
     shifted = ["score", str(tmp_path / "both.npz"), "--groups", "episode", "--metrics", "mcc", "--null", "shift:3"]
     assert main(shifted) == 0
     assert "1.000" in capsys.readouterr().out  # a factor that is constant in each group stays as it is
-    assert main(["score", str(tmp_path / "both.npz"), "--groups", "no", "--metrics", "mcc"]) == 1
+    assert main(["score", str(tmp_path / "both.npz"), "--groups", "no", "--metrics", "mcc"]) == 2
     assert "--groups: must be an array in the file, or a column of --factors, got 'no'" in capsys.readouterr().err

@@ -166,7 +166,7 @@ def test_whole_numbers_that_bins_merge_are_noted():
         assert told(given, values, family, "20 bins merge up to 256 whole numbers", "bins=256") == binned
     exact = {"mig": METRICS["mig"].with_options(bins=256)}
     assert told(codes, values, exact, "whole numbers") == []
-    assert evaluate(codes, values, exact)["mig"] > 0.9 > 0.5 > evaluate(codes, values, "mig")["mig"]
+    assert evaluate(codes, values, exact)["mig"] > 0.8 > 0.5 > evaluate(codes, values, "mig")["mig"]
     for other in (codes + RNG.normal(size=codes.shape), values, RNG.permutation(6000).reshape(3000, 2)):
         assert told(other, values, family, "whole numbers") == []
 
