@@ -20,15 +20,16 @@ def without_controls(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-def tell_now_and_then(words: str) -> None:
-    """Write a line to standard error, unless there was one not long ago."""
+def tell_now_and_then(words: str, *, now: bool = False) -> bool:
+    """Write a line to standard error, unless there was one not long ago; returns whether it was written."""
     global _told
-    if sys.stderr is None or time.monotonic() - _told < EVERY:
-        return
+    if sys.stderr is None or (time.monotonic() - _told < EVERY and not now):
+        return False
     _told = time.monotonic()
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{without_controls(words)}\n")
         sys.stderr.flush()
+    return True
 
 
 @contextlib.contextmanager

@@ -165,7 +165,7 @@ class Benchmark:
         terminal.start(folder)
 
     def _shown(self):
-        """A line with what is being measured, and a bar for the time that is used up."""
+        """A line with what is being measured, and a bar for how much is."""
         import contextlib
 
         from rich.progress import BarColumn, Progress, TextColumn
@@ -177,11 +177,11 @@ class Benchmark:
             with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
                 task = bar.add_task("", total=1.0)
 
-                def show(name: str, size: int, used: float) -> None:
+                def show(name: str, size: int, done: int, count: int) -> None:
                     words = f"{name}, zoo of {size}"
-                    bar.update(task, completed=used, description=words)
+                    bar.update(task, completed=done / count, description=words)
                     if not console.is_terminal:
-                        tell_now_and_then(f"{words}: {used:.0%} of the time is used up")
+                        tell_now_and_then(f"{done} of {count} measured, now {words}")
 
                 yield show
 

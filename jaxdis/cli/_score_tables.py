@@ -13,7 +13,7 @@ MOST_COLUMNS = 4
 MOST_ROWS = 20
 # Letters of a file's name; of a longer one the end is shown.
 LONGEST_FILE = 28
-# Letters of a metric's name; a longer one continues below.
+# Letters of a metric's name; a longer one continues below where there is no more room.
 LONGEST_METRIC = 24
 # Behind an error that the bias exceeds, and what it means.
 BIASED = "*"
@@ -233,7 +233,7 @@ def _print_one(scores, title: str) -> None:
     heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
     by_chance = (["null", "largest p"] if zoo else ["null", "above null", "p"]) if scores.nulls else []
     title = terminal.one_line(title)
-    table = _table(f"{title}: {members:,} members" if zoo else title, ["metric", *heads, *by_chance])
+    heads, rows = ["metric", *heads, *by_chance], []
     for name, column in scores.items():
         values = np.atleast_1d(column)
         defined = values[~np.isnan(values)]
@@ -251,5 +251,11 @@ def _print_one(scores, title: str) -> None:
         elif name in scores.nulls:
             null, above, p = chance(scores, name).values()
             cells += [f"{null:.4f}", f"{above:+.4f}", f"{p:.3f}"]
-        table.add_row(folded(name), *cells)
-    terminal.console().print(table)
+        rows.append([name, *cells])
+    console = terminal.console()
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    room = console.width - sum(3 + width for width in widths[1:]) - 4  # for names, beside other columns and lines
+    table = _table(f"{title}: {members:,} members" if zoo else title, heads)
+    for name, *cells in rows:
+        table.add_row(folded(name, max(room, LONGEST_METRIC)), *cells)
+    console.print(table)

@@ -194,12 +194,17 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
         return any(_belongs(column, name) for column in latest)
 
     if not shown.is_terminal:
+        told = None
 
         def noted(scores):
+            nonlocal told
             latest.update(scores)
-            tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}")
+            done = sum(map(is_known, names))
+            told = done if tell_now_and_then(f"metrics: {done} of {len(names)}") else told
 
         yield noted, lambda what: lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,}")
+        if told is not None and told < sum(map(is_known, names)):  # what was begun is told to its end
+            tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}", now=True)
         return
     bars = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 

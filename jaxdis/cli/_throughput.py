@@ -74,7 +74,7 @@ def measure(
       zoo_sizes: how many members, in any order.
       minutes: limit for the total wall time.
       samples: samples per member; half as many are held out.
-      progress: called before each measurement with its name, its zoo size and what share of the time is used up.
+      progress: called before each measurement with its name, its zoo size, how many are done, and of how many.
     """
     end = time.perf_counter() + 60 * minutes
     metrics = dict(METRICS if metrics is None else metrics)
@@ -95,7 +95,7 @@ def measure(
             left_out.append(task)
             continue
         if progress is not None:
-            progress(name, size, 1 - left / (60 * minutes))
+            progress(name, size, len(rows), len(rows) + len(tasks) + 1)
         row = _training(size) if name == TRAINING else _scoring(name, metrics[name], size, samples)
         rows.append(row)
         compiled.add(name)

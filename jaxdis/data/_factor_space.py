@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Num, PRNGKeyArray
 
-from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Count, Natural, Positive, checked, checked_value, shown
 from jaxdis.data import _cell_draws as draws
 from jaxdis.data import _intervals as intervals
@@ -93,7 +92,7 @@ class FactorSpace:
         """The column of a factor, given by name or number."""
         if isinstance(factor, str):
             if factor not in self.names:
-                raise ValueError(f"factor: must be one of {some_of(self.names)}, got {shown(factor)}")
+                raise ValueError(f"factor: must be one of {', '.join(self.names)}, got {shown(factor)}")
             return self.names.index(factor)
         factor = checked_value("factor", int | str, factor)
         if not 0 <= factor < self.num_factors:

@@ -293,6 +293,18 @@ def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     said = capsys.readouterr().err
     assert re.search("metrics: 1 of 2\n(.*\n)*metrics: 2 of 2\n", said)
+    told = []
+
+    def once(words, now=False):
+        if words.startswith("metrics") and (now or not told):
+            told.append(words)
+            return True
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jaxdis.cli._terminal.tell_now_and_then", once)
+        assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
+    assert told == ["metrics: 1 of 2", "metrics: 2 of 2"]
     monkeypatch.setattr("jaxdis._core.bars.EVERY", 60.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     assert capsys.readouterr().err == ""

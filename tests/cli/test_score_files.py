@@ -13,7 +13,7 @@ from jaxdis import METRICS
 from jaxdis._core.files import csv_text
 from jaxdis.cli import main
 from jaxdis.cli._metric_texts import plan_of_texts
-from jaxdis.cli._score_tables import folded
+from jaxdis.cli._score_tables import folded, print_scores
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.evaluation._score_table import added
 from jaxdis.metrics._metric import is_error
@@ -210,6 +210,16 @@ def test_the_best_is_the_lowest_of_an_error():
     assert errors
     plan = plan_of_texts(["mig", *errors])
     assert [name for name in plan if is_error(name, plan)] == errors
+
+
+def test_a_long_name_is_whole_where_there_is_room(capsys, monkeypatch):
+    name = "dci:splitter=histogram.disentanglement"
+    for columns in (80, 40):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        print_scores({"a": jaxdis.Scores({name: np.float32(0.5)}, {})}, [], {}, several=False, out=None)
+        printed = capsys.readouterr().out
+        assert (name in printed) == (columns == 80)
+        assert max(map(len, printed.splitlines())) <= columns
 
 
 def test_long_names_are_cut_between_their_parts():
