@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core import executor
-from jaxdis._core.arrays import as_numpy, check_one_array
+from jaxdis._core.arrays import as_numpy, check_one_array, check_real
 from jaxdis._core.executor import Layout
 from jaxdis._core.operations import live_bytes
 from jaxdis._core.options import Count, checked_devices, checked_value, shown
