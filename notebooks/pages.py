@@ -15,6 +15,7 @@ from sphinx.ext.napoleon import Config, GoogleDocstring
 import jaxdis
 from jaxdis._core.references import REFERENCES
 from jaxdis.cli._listing import rows_of
+from jaxdis.evaluation._numbering import without_order
 from jaxdis.metrics import METRICS
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness import printed_in
@@ -75,10 +76,22 @@ def _of_table(folder: Path, what: str, title: str) -> None:
         for row in members:
             lines += [f"   * - :doc:`{row.name} <{what}/{_file(row.name)}>`", f"     - {_literal_free(row.title)}"]
         lines += [""]
+    lines += _of_orders() if what == "metrics" else []
     lines += [".. toctree::", "   :hidden:", "", *(f"   {what}/{_file(name)}" for name in rows)]
     _save(folder / f"{what}.rst", lines)
     for row in rows.values():
         _save(folder / what / f"{_file(row.name)}.rst", _page_of(row))
+
+
+def _of_orders() -> list[str]:
+    """What all metrics do with factors whose classes have no order."""
+    kinds: dict[str, list[str]] = {}
+    for name, metric in METRICS.items():
+        if metric.about.reads_factors:
+            kinds.setdefault(without_order(metric.source), []).append(f":doc:`{name} <metrics/{_file(name)}>`")
+    said = "Text and unordered categories have no order. No score depends on how their classes are numbered:"
+    lines = [f"- {kind}: {', '.join(names)}." for kind, names in sorted(kinds.items())]
+    return [*_heading("Factors without an order", "-"), said, "", *lines, ""]
 
 
 def _page_of(row) -> list[str]:

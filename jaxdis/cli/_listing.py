@@ -84,18 +84,20 @@ def _headline(about) -> str:
 
 def _facts(metric) -> str:
     """What a metric reads and how to read it, as a list."""
+    from jaxdis.evaluation._numbering import without_order
+
     source, about = metric.source, metric.about
     cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""
-    discrete = f"discrete ones only; continuous ones are left out{cut}"
-    factors = discrete if source.needs_classes else "discrete or continuous"
-    where = "jaxdis.evaluate_encoder and jaxdis score ZOO"
+    factors = f"discrete ones only; continuous ones are left out{cut}" if source.needs_classes else "of any kind"
     facts = {
         "Best value": "the lowest" if "score" in metric.errors else "the highest",
         "Without information": _chance(about),
-        "Factors": factors if about.reads_factors else "not read",
+        "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",
         "Posterior variances": "read if they are given" if source.reads.variances else "not read",
-        "Simulator": f"used by {where} to hold factors" if about.intervenes else "not used",
+        "Simulator": "used by jaxdis.evaluate_encoder and jaxdis score ZOO to hold factors"
+        if about.intervenes
+        else "not used",
     }
     return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
 

@@ -24,6 +24,13 @@ _OF_CLASSES = {spec.function for spec in (*RELATIONS.values(), *(metric.source f
 _OF_CLASSES -= OF_VALUES
 
 
+def without_order(source: Spec) -> str:
+    """What a function does with a factor whose classes have no order, in words."""
+    if source.needs_order:
+        return "are left out"
+    return "have an indicator for each class" if source.function in OF_VALUES else "count by class"
+
+
 def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
     """Number the classes that occur in training, held-out or validation samples from 0, in order.
 
