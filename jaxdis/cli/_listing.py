@@ -95,7 +95,7 @@ def _facts(metric) -> str:
         "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",
         "Posterior variances": "read if they are given" if source.reads.variances else "not read",
-        "Simulator": "used by jaxdis.evaluate_encoder and jaxdis score ZOO to hold factors"
+        "Simulator": "used by evaluate_encoder and jaxdis score ZOO to hold factors"
         if about.intervenes
         else "not used",
     }
@@ -111,8 +111,8 @@ def _chance(about) -> str:
 
 
 def _time(about) -> str:
-    seconds = "less than 0.1 s" if about.measured_seconds is None else f"about {about.measured_seconds:g} s"
-    return f"Takes {seconds} per member of 10,000 samples on one core."
+    seconds = about.measured_seconds
+    return f"Takes {f'about {seconds:g}' if seconds else 'less than 0.1'} s per member of 10,000 samples on one core."
 
 
 def _costs(metric) -> str:
