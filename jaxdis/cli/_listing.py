@@ -95,9 +95,7 @@ def _facts(metric) -> str:
         "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",
         "Posterior variances": "read if they are given" if source.reads.variances else "not read",
-        "Simulator": "used by evaluate_encoder and jaxdis score ZOO to hold factors"
-        if about.intervenes
-        else "not used",
+        "Simulator": "used by evaluate_encoder and jaxdis score ZOO to fix factors" if about.intervenes else "not used",
     }
     return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
 

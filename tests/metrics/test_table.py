@@ -66,7 +66,7 @@ def test_a_whole_row_and_its_bibtex_are_listed(capsys):
         ("jemmig", ("Posterior variances: read if they are given", "Held-out samples: not read")),
         ("total_correlation", ("Best value: the lowest", "Factors: not read")),
         ("snc", ("Factors: discrete ones only; continuous ones are left out.", "Held-out samples: needed")),
-        ("irs", ("unless factor_bins cuts them", "Simulator: used by jaxdis.evaluate_encoder")),
+        ("irs", ("unless factor_bins cuts them", "Simulator: used by evaluate_encoder")),
         ("dci", (f"about {METRICS['dci'].about.measured_seconds:g} s",)),
     ],
 )
