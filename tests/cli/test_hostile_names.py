@@ -52,6 +52,7 @@ def clean(captured) -> None:
     assert not any(line.startswith("forged") for line in printed.splitlines())
 
 
+@pytest.mark.slow_cases("arguments4")
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -17,8 +17,6 @@ from jaxdis.metrics._metric import apply
 
 SIZES, N = (4, 3), 180
 SMALL = {"num_train": 100, "num_eval": 50, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 50)}
-# Functions that read a number for each class of an ordered factor.
-READ_VALUES = ("correlation", "r2", "lasso_importance", "random_forest")
 
 
 def nominal(values, sizes=SIZES):
@@ -56,7 +54,7 @@ def test_no_score_depends_on_how_classes_are_numbered(name):
 
 
 @pytest.mark.parametrize("name", RELATIONS)
-@pytest.mark.slow_cases(*(name for name in RELATIONS if name not in (*READ_VALUES, "mutual_information")))
+@pytest.mark.slow_cases(*(name for name in RELATIONS if name not in ("correlation", "r2", "mutual_information")))
 def test_no_relation_depends_on_how_classes_are_numbered(name):
     """Without the numbers that an evaluation gives classes, up to rounding where learners break ties."""
     spec = shortened(RELATIONS[name])
@@ -144,6 +142,7 @@ def test_matched_codes_are_judged_by_the_means_of_training():
         assert scores.part("mcc_test.per_factor")[j] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_forests_predict_indicators_of_nominal_factors_and_values_of_others():
     """The largest code of three is the class: an alphabet's middle class is no harder than the others."""
     rng = np.random.default_rng(0)
