@@ -189,9 +189,10 @@ class MatchedCosine(NamedTuple):
 def matched_cosine(first, second, *, assignment: Solver = "auto") -> MatchedCosine:
     """Match two sets of directions one to one, such as the decoders of two sparse autoencoders: mean ``|cosine|``.
 
-    Pairs are chosen so that their sum is largest (the Hungarian method). Field by field this is called PW-MCC or mean
-    matched cosine similarity, and the mean of ``nearest`` is MMCS, the mean maximum cosine similarity, with absolute
-    values. MCC elsewhere (``METRICS["mcc"]``) is the mean of correlations, which center.
+    Pairs are chosen so that their sum is largest (the Hungarian method). This is PW-MCC, the pairwise dictionary mean
+    correlation coefficient, with absolute values: the code released for it keeps signs, which differs if matched
+    directions are opposite. The mean of ``nearest`` is MMCS, the mean maximum cosine similarity, with absolute values
+    as well. MCC elsewhere (``METRICS["mcc"]``) is the mean of correlations, which center.
 
     >>> decoder = np.random.default_rng(0).normal(size=(16, 5)) + 1.0
     >>> found = jaxdis.metrics.matched_cosine(decoder, -2 * decoder[:, ::-1])
@@ -214,7 +215,8 @@ def matched_cosine(first, second, *, assignment: Solver = "auto") -> MatchedCosi
       / w)``.
     - Any number that is not finite gives NaN. Deterministic.
 
-    Reference: Sharkey et al. 2022 (MMCS); Paulo & Belrose 2025 (matched by the Hungarian method).
+    Reference: Song et al. 2025 (PW-MCC); Sharkey et al. 2022 (MMCS); Paulo & Belrose 2025, who match by the Hungarian
+    method.
     """
     shapes = jnp.shape(first), jnp.shape(second)
     for name, shape in zip(("first", "second"), shapes, strict=True):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis.evaluation._sensitivity import _rows, order_of
+from jaxdis.evaluation._sensitivity import Sensitivity, _rows, order_of
 
 rng = np.random.default_rng(0)
 FACTORS = rng.integers(0, 4, (400, 2))
@@ -33,6 +33,48 @@ def test_a_choice_has_the_share_of_variance_that_it_was_given():
     assert of_bins.share == pytest.approx(0, abs=1e-12)  # a shift of all members alike
     assert of_seeds.share == pytest.approx(2 / (6 + 2))
     assert (of_seeds.tau, of_seeds.flipped) == (pytest.approx(0.5), 0)  # -2, -2, 4 instead of -4, 2, 2
+
+
+MEMBERS = np.arange(4.0)
+
+
+def planted(scores, axes) -> list[str]:
+    """The sentences about scores ``[m, *choices]`` that no metric computed."""
+    choices, settings = _rows("m", scores, axes)
+    return Sensitivity(tuple(choices), tuple(settings), {"m": scores}, {"m": axes}).sentences()
+
+
+def test_the_choice_that_alone_reverses_most_pairs_is_named_whatever_its_share():
+    scores = np.stack([MEMBERS] * 4, axis=1).reshape(4, 2, 2)
+    scores[:, 1, 0] = [0, 2, 1, 3]  # fewer samples reverse one of six pairs
+    scores[:, 1, 1] = [9, -9, 9, -9]  # with another seed as well, all is different
+    axes = {"samples": (400, 100), "seed": (0, 1)}
+    by = {row.choice: row for row in _rows("m", scores, axes)[0]}
+    assert by["seed"].share > 0.4 > by["seed"].flipped == 0
+    (said,) = planted(scores, axes)
+    assert said.startswith("m: samples matters most: it reverses up to 16.7% of pairs (τ = 0.67), with ")
+    assert f"with {by['samples'].share:.1%} of the members' variance" in said
+    scores[:, 1] *= 1e-3  # hardly any variance, and the same order
+    assert planted(scores, axes)[0].startswith("m: samples matters most: it reverses up to 16.7% of pairs")
+
+
+def test_where_no_choice_alone_reverses_a_pair_the_nearest_is_named():
+    scores = np.stack([MEMBERS, MEMBERS, MEMBERS * 2, MEMBERS[::-1]], axis=1).reshape(4, 2, 2)
+    (said,) = planted(scores, {"samples": (400, 100), "seed": (0, 1)})
+    assert said.startswith("m: no choice alone reverses a pair; samples comes nearest, with ")
+    assert said.endswith("of the members' variance: alone it leaves the ranking unchanged")
+    scores[:, 1, 0] = [0, 1, 1, 2]
+    assert planted(scores, {"samples": (400, 100), "seed": (0, 1)})[0].endswith("alone it makes ties or breaks them")
+    scores[:, 1, 0] = MEMBERS
+    assert planted(scores, {"bins": (20, 5), "seed": (0, 1)}) == [
+        "m: no choice alone changes a score, only several together"
+    ]
+
+
+def test_seeds_that_draw_nothing_are_not_named():
+    found = jaxdis.sensitivity(CODES[1:3].repeat(2, 0) + 0.0, FACTORS, "sap_r2", samples=(20, 400), seeds=6)
+    assert {row.choice for row in found.choices} == {"samples", "seed"}
+    assert "seed" not in found.sentences()[0]
 
 
 def test_scores_are_those_of_single_evaluations():
@@ -67,9 +109,9 @@ def test_other_seeds_take_other_samples():
     found = jaxdis.sensitivity(CODES, FACTORS, "sap_r2", samples=(100,), seeds=(3, 4))
     assert found.scores["sap_r2"].shape == (4, 1, 2)
     assert np.ptp(found.scores["sap_r2"], axis=2).min() > 0
-    whole = jaxdis.sensitivity(CODES, FACTORS, "sap_r2", seeds=2)
+    whole = jaxdis.sensitivity(CODES, FACTORS, ["sap_r2", "mig"], seeds=3)
     assert np.ptp(whole.scores["sap_r2"], axis=2).max() == 0
-    assert whole.sentences() == ["sap_r2: no choice changes the ranking"]
+    assert whole.sentences() == ["sap_r2: no choice changes the ranking", "mig: no choice changes the ranking"]
 
 
 @pytest.mark.parametrize(
