@@ -61,6 +61,8 @@ SIGN_MATTERS = {
     "linear_probe": "the first weights of a probe are not mirrored",
     "mlp_probe": "the first weights of a perceptron are not mirrored",
 }
+# The value at a cut belongs to the bin above, as in the released code: a sample of 80 per cut and factor.
+SIGN_MOVES = {"snc": 0.02}
 
 # Learners that stop early: what is promised here holds after any number of stages, trees or epochs.
 SHORT = {"stages": 10, "trees": 4, "epochs": 10, "max_epochs": 10, "num_train": 1000, "num_eval": 500}
@@ -379,7 +381,7 @@ def test_the_sign_of_codes_does_not_matter(name):
         pytest.skip(SIGN_MATTERS[name])
     scores = scores_of(name, "half equal, negated")
     for column, values in scores_of(name, "half equal").items():
-        np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
+        np.testing.assert_allclose(scores[column], values, atol=SIGN_MOVES.get(name, 1e-4), err_msg=column)
 
 
 @every_metric
