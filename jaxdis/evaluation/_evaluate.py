@@ -16,13 +16,12 @@ from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis.codes import stack
 from jaxdis.evaluation._affordable import OnMemory, Run, affordable, with_missing
-from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._costs import Size
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._each import check_each, evaluate_each, lack_values, parts_of
 from jaxdis.evaluation._groups import Signs, check_groups, notes_on, signs_of
 from jaxdis.evaluation._inputs import bind, is_pair
-from jaxdis.evaluation._left_out import left_out_of
+from jaxdis.evaluation._left_out import check_circular, left_out_of
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often
 from jaxdis.evaluation._member_rows import check_names, member_rows
 from jaxdis.evaluation._notes import known, notes_of, notes_on_codes, unjudged

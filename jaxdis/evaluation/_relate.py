@@ -7,9 +7,9 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core.lookup import look_up
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._each import joined_relations, lack_values, parts_of
 from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._left_out import check_circular
 from jaxdis.evaluation._member import MemberCodes, Shared, samples_of, train_and_test, validation_of
 from jaxdis.evaluation._numbering import numbered
 from jaxdis.factors import Factors

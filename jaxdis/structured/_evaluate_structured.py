@@ -27,8 +27,8 @@ from jaxdis._core.options import (
 )
 from jaxdis._core.progress import Progress, reported
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._inputs import SPLIT_SEED, check_codes, check_numbers, read_codes
+from jaxdis.evaluation._left_out import check_circular
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.evaluation._warnings import warn_of_non_finite
