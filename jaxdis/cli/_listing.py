@@ -69,7 +69,7 @@ def _metrics():
 
         def detail(metric=metric, about=about, parts=parts, claimed=claimed, title=title):
             claims = f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}."
-            return "\n\n".join((title, claims, _facts(metric), _time(about), _costs(metric), *map(_of_spec, parts)))
+            return "\n\n".join((title, claims, _facts(metric), _costs(metric), *map(_of_spec, parts)))
 
         rows.append(Row(name, title, claimed or _UNCLAIMED, about.references, detail))
     rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
@@ -108,22 +108,19 @@ def _chance(about) -> str:
     return f"{stated} (2,000 samples; see jaxdis.metrics.About.chance)"
 
 
-def _time(about) -> str:
-    seconds = about.measured_seconds
-    return f"Takes {f'about {seconds:g}' if seconds else 'less than 0.1'} s per member of 10,000 samples on one core."
-
-
 def _costs(metric) -> str:
-    """The formulas by which an evaluation is refused, or announced as long."""
-    from jaxdis.evaluation._costs import seconds_of, terms_of
+    """The time at a usual size, and the formulas by which an evaluation is refused, or announced as long."""
+    from jaxdis.evaluation._costs import seconds_of, terms_of, usual_seconds
 
-    seconds = seconds_of(metric.source)
-    words = [
-        "A member with n samples, d codes and k factors of v classes together needs about",
-        f"- memory: {terms_of(metric.source)},",
-        f"- time on one core: {seconds if seconds is not None else 'not measured'}.",
-    ]
-    return "\n".join(words)
+    usual, seconds, of_few = usual_seconds(metric), *(seconds_of(metric.source, codes) for codes in (0, 1))
+    few = f", with fewer than 256 codes {of_few}" if of_few != seconds else ""
+    return f"""\
+Takes {"less than 0.1 s" if usual < 0.1 else f"about {usual:.2g} s"} per member of 10,000 samples × 10 codes with \
+dSprites' factors on one core.
+
+A member with n samples, d codes and k factors of v classes together needs about
+- memory: {terms_of(metric.source)},
+- time on one core: {"not measured" if seconds is None else seconds}{few}."""
 
 
 def _of_study(name: str, metric, subject: str) -> Row:

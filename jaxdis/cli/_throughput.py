@@ -16,10 +16,10 @@ import numpy as np
 
 from jaxdis._core.files import read_json
 from jaxdis._core.version import __version__
+from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
-from jaxdis.metrics._metric import LIGHT_SECONDS
 from jaxdis.models import Config, Mlp, Vae, members, train
 
 NUM_CODES, SIZES = 10, (3, 6, 40, 32, 32)
@@ -104,8 +104,8 @@ def measure(
 
 
 def expected(metric: Metric) -> float:
-    """Expected seconds per member, from the metric's row; a small number for a metric without a row."""
-    return 2 * (metric.about.seconds if metric.about is not None else LIGHT_SECONDS)
+    """Expected seconds per member, scored twice."""
+    return 2 * usual_seconds(metric)
 
 
 def _scoring(name: str, metric: Metric, size: int, samples: int) -> Row:

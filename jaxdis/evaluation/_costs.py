@@ -15,14 +15,16 @@ from typing import NamedTuple
 from jaxdis._core.spec import Spec
 from jaxdis._learners.boosting import bins_for
 from jaxdis._learners.splits_histogram import BLOCK_NUMBERS
+from jaxdis.metrics._metric import LIGHT_SECONDS, Metric
 from jaxdis.relations._blocks import width_of
 
 # Classes into which a continuous factor counts as cut.
 CONTINUOUS = 20
 # Bins that count where there are as many as classes.
 BINS = 32
-# From so many codes on, seconds are those measured with thousands where other forms are used than with hundreds.
-MANY_CODES = 600
+# From so many codes on, seconds are those measured with thousands where other forms are used than with hundreds; with
+# fewer than FEW_CODES, those measured with ten, where what does not depend on codes is most of the time.
+MANY_CODES, FEW_CODES = 600, 256
 # The stages of boosting that were measured.
 STAGES = 100
 
@@ -46,6 +48,10 @@ class Size(NamedTuple):
     def whole(self) -> "Size":
         """The sizes for a metric that holds no samples out."""
         return self._replace(train=self.train + self.held_out, held_out=0)
+
+
+# A common size, dSprites' factors: at this one the library says how long a metric takes.
+USUAL = Size.of(10_000, 10, (3, 6, 40, 32, 32))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,19 +123,24 @@ _UNITS = {
 
 
 class Seconds(NamedTuple):
-    """``seconds`` for 10,000 samples × 1,000 codes with 100 classes, and the powers with which they grow in these."""
+    """``seconds`` for 10,000 samples × ``of_codes`` codes with five factors of 100 classes together, and the powers
+    with which they grow in these.
+    """
 
     seconds: float
     samples: float
     codes: float
     classes: float
+    factors: float = 0.0
+    of_codes: int = 1000
 
     def of(self, size: Size) -> float:
-        shares = (size.train + size.held_out) / 10_000, size.codes / 1000, max(size.classes, 2) / 100
-        return self.seconds * math.prod(share**power for share, power in zip(shares, self[1:], strict=True))
+        samples, classes = size.train + size.held_out, max(size.classes, 2)
+        shares = samples / 10_000, size.codes / self.of_codes, classes / 100, size.factors / 5
+        return self.seconds * math.prod(share**power for share, power in zip(shares, self[1:5], strict=True))
 
     def __str__(self) -> str:
-        letters = zip(("n / 10,000", "d / 1,000", "v / 100"), self[1:], strict=True)
+        letters = zip(("n / 10,000", f"d / {self.of_codes:,}", "v / 100", "k / 5"), self[1:5], strict=True)
         return " ".join([f"{self.seconds:.2g} s ×", *(f"({letter})^{power:.2g}" for letter, power in letters if power)])
 
 
@@ -150,10 +161,12 @@ def bytes_of(spec: Spec, size: Size) -> float:
 
 def seconds_of(spec: Spec, codes: int = 0) -> Seconds | None:
     """None for a function that was not measured. Boosting takes as long as its stages."""
-    form = spec.all_options.get("splitter", "many codes" if codes >= MANY_CODES else "")
-    found = _measured().get(f"{spec.name}, {form}") or _measured().get(spec.name)
+    form = "many codes" if codes >= MANY_CODES else "few codes" if 0 < codes < FEW_CODES else ""
+    splitter, found = spec.all_options.get("splitter"), _measured()
+    names = [f"{spec.name}, {splitter}"] if splitter == "histogram" else [f"{spec.name}, {form}", spec.name]
+    row = next((found[name] for name in names if name in found), None)
     stages = spec.all_options.get("stages", STAGES)
-    return Seconds(found[0] * stages / STAGES, *found[1:]) if found else None
+    return Seconds(row[0] * stages / STAGES, *row[1:]) if row else None
 
 
 def seconds_at(spec: Spec, size: Size) -> float:
@@ -167,6 +180,15 @@ def seconds_at(spec: Spec, size: Size) -> float:
     if spec.name in _FACTORED and size.codes > samples:
         return seconds.of(size._replace(codes=samples)) * size.codes / samples
     return seconds.of(size)
+
+
+def usual_seconds(metric: Metric) -> float:
+    """Seconds for one member of 10,000 samples × 10 codes with dSprites' factors, at least :data:`LIGHT_SECONDS`.
+
+    For a metric outside the library, what its row states.
+    """
+    stated = metric.about.measured_seconds if metric.about is not None else None
+    return max(LIGHT_SECONDS, stated or seconds_at(metric.source, USUAL))
 
 
 @functools.cache

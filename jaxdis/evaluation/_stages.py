@@ -5,9 +5,10 @@ A stage does not depend on metrics in other stages, so that plans which have it 
 
 import jax
 
+from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._member import Plan, Shared
 from jaxdis.evaluation._numbering import numbered
-from jaxdis.metrics._metric import LIGHT_SECONDS, prepared_for, sources_of
+from jaxdis.metrics._metric import prepared_for, sources_of
 
 
 def stages_of(plan: Plan) -> tuple[Plan, ...]:
@@ -24,7 +25,7 @@ def stages_of(plan: Plan) -> tuple[Plan, ...]:
 
 def seconds_of(stage: Plan) -> float:
     """About how long a CPU core takes for one member."""
-    return max(metric.about.seconds if metric.about is not None else LIGHT_SECONDS for _, metric in stage)
+    return max(usual_seconds(metric) for _, metric in stage)
 
 
 def shared_by(stage: Plan, shared: Shared) -> Shared:

@@ -33,8 +33,9 @@ class About:
       references: keys that ``jaxdis list references`` shows, the defining paper first.
       claims: which aspect (:data:`ASPECTS`) each field in its result measures according to its authors; ``score`` is
         the headline field. There is no claim about a field that is missing here.
-      measured_seconds: time per member with 10,000 samples × 10 codes and dSprites' factors, on one core, after
-        compilation; None for a metric that takes less than 0.1 s, whose time was not measured on its own.
+      measured_seconds: for a metric outside the library, its time per member with 10,000 samples × 10 codes and
+        dSprites' factors, on one core, after compilation; None: hardly any. The library's own metrics have formulas
+        (``jaxdis list metrics NAME``).
       reads_factors: False for a metric that reads codes alone.
       chance: for each field, the least and the largest score for codes that know nothing about the factors: constant
         codes, and four that are noise or rare spikes, on 2,000 samples and three factors with two to four equally
@@ -51,11 +52,6 @@ class About:
     measured_seconds: float | None = None
     reads_factors: bool = True
     intervenes: bool = False
-
-    @property
-    def seconds(self) -> float:
-        """The time that plans expect: ``measured_seconds``, or :data:`LIGHT_SECONDS` for None."""
-        return LIGHT_SECONDS if self.measured_seconds is None else self.measured_seconds
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

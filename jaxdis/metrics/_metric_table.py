@@ -108,7 +108,6 @@ METRICS: dict[str, Metric] = {
             ("eastwood2018", "locatello2020"),
             claims=_BY_FIELD,
             chance={"disentanglement": (0, 0.6), "completeness": (0, 0.6), "informativeness": (0.2, 1)},
-            measured_seconds=3.6,
         ),
     ),
     "dci_forest": Blend(
@@ -120,7 +119,6 @@ METRICS: dict[str, Metric] = {
             ("eastwood2018",),
             claims=_BY_FIELD,
             chance={"disentanglement": (0, 1), "completeness": (0, 1), "informativeness": (-0.05, 0.05)},
-            measured_seconds=1.1,
         ),
     ),
     "dci_lasso": Blend(
@@ -142,7 +140,6 @@ METRICS: dict[str, Metric] = {
             "Do linear classifiers of each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             chance={"disentanglement": (0, 0.6), "completeness": (0, 0.6), "informativeness": (0.2, 1)},
-            measured_seconds=0.08,
         ),
     ),
     "structured": Blend(
@@ -153,7 +150,6 @@ METRICS: dict[str, Metric] = {
             "Are codes disentangled at each level of a hierarchy of factors, such as objects and their properties?",
             ("dangnhu2022",),
             chance={"disentanglement": (0, 1), "completeness": (0, 1)},
-            measured_seconds=1.1,
         ),
     ),
     "rmig": Blend(
@@ -195,7 +191,6 @@ METRICS: dict[str, Metric] = {
             ("ridgeway2018", "locatello2020"),
             claims=_EXPLICIT,
             chance={"score": (0.42, 0.58), "train": (0.45, 0.65)},
-            measured_seconds=0.12,
         ),
     ),
     "downstream_trees": Direct(
@@ -205,7 +200,6 @@ METRICS: dict[str, Metric] = {
             "How accurately do boosted trees predict the factors from few and from many samples?",
             ("locatello2020",),
             chance={"score": (0.2, 1), "worst": (0.2, 1)},
-            measured_seconds=4.6,
         ),
     ),
     "snc": Direct(
@@ -224,7 +218,6 @@ METRICS: dict[str, Metric] = {
             "How much accuracy does a classifier of each factor lose when the factor's aligned code is removed?",
             ("mahon2024",),
             chance={"score": (-0.03, 0.03)},
-            measured_seconds=2.7,
         ),
     ),
     "linear_probe": Direct(
@@ -234,7 +227,6 @@ METRICS: dict[str, Metric] = {
             "How accurately does a linear classifier trained by gradient descent predict each factor from all codes?",
             ("mahon2024",),
             chance={"score": (0, 0.5)},
-            measured_seconds=0.5,
         ),
     ),
     "mlp_probe": Direct(
@@ -244,7 +236,6 @@ METRICS: dict[str, Metric] = {
             "How accurately does a small network predict each factor from all codes?",
             ("mahon2024",),
             chance={"score": (0, 0.5)},
-            measured_seconds=1.6,
         ),
     ),
     "factor_vae": Direct(
@@ -326,7 +317,6 @@ METRICS: dict[str, Metric] = {
             ("hsu2023",),
             claims=_EXPLICIT,
             chance={"score": (0, 0.05)},
-            measured_seconds=0.17,
         ),
     ),
     "infoc": Blend(
@@ -393,7 +383,6 @@ METRICS: dict[str, Metric] = {
             ("julka2024",),
             claims={aspect: (aspect,) for aspect in ASPECTS},
             chance={"modularity": (0, 1), "compactness": (0, 1), "explicitness": (0, 0.05)},
-            measured_seconds=1.1,
         ),
     ),
     **NEWER,

@@ -31,7 +31,6 @@ class Udr:
         "Unsupervised disentanglement ranking (UDR)",
         "How well do the codes of a member map one to one onto those of other seeds?",
         ("duan2020",),
-        measured_seconds=0.5,
         reads_factors=False,
     )
     errors: ClassVar[tuple[str, ...]] = ()

@@ -12,8 +12,9 @@ import numpy as np
 from jaxdis._core.operations import live_bytes, operations
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SlotMetric
-from jaxdis.evaluation._costs import Size, bytes_of
+from jaxdis.evaluation._costs import Size, bytes_of, usual_seconds
 from jaxdis.metrics import Metric
+from jaxdis.metrics._metric import LIGHT_SECONDS
 from jaxdis.models._config import Config
 from jaxdis.models._encoding import code_shape, images_at_once
 from jaxdis.models.networks._architectures import num_parameters
@@ -25,9 +26,8 @@ from jaxdis.study._definition import Study, Training
 from jaxdis.study._store import KINDS
 from jaxdis.study._work import Totals
 
-# Seconds of scores of studies that no row of METRICS knows, as ``About.seconds`` has them.
+# Seconds of scores of studies that no row of METRICS knows, at the size of ``usual_seconds``.
 SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination": 2.2}
-LIGHT_SCORE_SECONDS = 0.05
 # Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
 TRAINING_EFFICIENCY = 0.5
 RECORD_BYTES = 4096
@@ -101,7 +101,7 @@ def model_cost(training: Training) -> ModelCost:
 def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: int, num_codes: int) -> float:
     """Estimate the seconds per representation for all metrics."""
     seconds = (
-        SCORE_SECONDS.get(name, LIGHT_SCORE_SECONDS if metric.about is None else metric.about.seconds)
+        SCORE_SECONDS.get(name) or (usual_seconds(metric) if isinstance(metric, Metric) else LIGHT_SECONDS)
         for name, metric in metrics
     )
     return samples / 10_000 * num_codes / 10 * sum(seconds)

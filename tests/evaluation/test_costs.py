@@ -1,16 +1,34 @@
 """Formulas of bytes against the analysis of the compiler, and of seconds against the forms that they have."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
-from benchmarks.measure_seconds import sources
+from benchmarks.measure_seconds import FEW_SIZES, TEN_CODES, fitted_few, sources
+from jaxdis import METRICS
 from jaxdis._core import executor
-from jaxdis.evaluation._costs import TERMS, Seconds, Size, Terms, bytes_of, seconds_at, seconds_of
+from jaxdis.cli._listing import rows_of
+from jaxdis.evaluation._costs import (
+    FEW_CODES,
+    TERMS,
+    USUAL,
+    Seconds,
+    Size,
+    Terms,
+    bytes_of,
+    seconds_at,
+    seconds_of,
+    usual_seconds,
+)
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
+from jaxdis.evaluation._stages import seconds_of as stage_seconds
 from jaxdis.evaluation._stages import shared_by
 from jaxdis.factors import Factors
+from jaxdis.metrics._metric import LIGHT_SECONDS, About
+from jaxdis.study._cost import score_seconds
 
 SIZES = (3, 6, 40, 32, 32)
 # Compiles for minutes with thousands of codes.
@@ -66,6 +84,47 @@ def test_boosting_takes_as_long_as_its_stages_and_splitter():
     )
     assert few.seconds == exact.seconds / 4
     assert 0 < histogram.seconds < exact.seconds / 2
+
+
+# CPU seconds of one member with 10,000 samples × 10 codes: two factors of four classes, ten of four, dSprites'.
+MEASURED = {
+    "nk": (0.49, 2.83, 3.51),
+    "linear_probe": (0.040, 0.264, 0.905),
+    "mlp_probe": (0.194, 1.30, 1.65),
+    "dci_forest": (0.52, 3.06, 1.40),
+}
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_seconds_announced_for_few_codes_are_those_measured(name):
+    spec = METRICS[name].source
+    announced = [seconds_at(spec, Size.of(10_000, TEN_CODES, sizes)) for sizes in FEW_SIZES]
+    assert announced == pytest.approx(MEASURED[name], rel=1 / 3)
+    below, above = (seconds_at(spec, Size.of(10_000, FEW_CODES - less, FEW_SIZES[-1])) for less in (1, 0))
+    assert below == pytest.approx(above, rel=0.5)
+
+
+def test_powers_of_classes_and_factors_are_found_again():
+    planted, other = Seconds(2.0, 1.0, 0.5, 0.7, 0.3, TEN_CODES), Seconds(20.0, 1.0, 1.0, 0.7, 0.3)
+    found = fitted_few([planted.of(Size.of(10_000, TEN_CODES, sizes)) for sizes in FEW_SIZES], other)
+    assert found[0] == pytest.approx(2.0, rel=0.01)
+    assert found[3:5] == pytest.approx([0.7, 0.3], abs=0.01)
+    size = Size.of(10_000, FEW_CODES, FEW_SIZES[-1])
+    assert Seconds(*found).of(size) == pytest.approx(other.of(size), rel=0.02)
+
+
+def test_every_place_takes_the_seconds_of_a_metric_from_the_table():
+    """The pages of metrics are what ``jaxdis list metrics NAME`` prints."""
+    rows = rows_of("metrics")
+    for name, metric in METRICS.items():
+        assert metric.about.measured_seconds is None  # what metrics outside the library state
+        seconds, usual = seconds_at(metric.source, USUAL), usual_seconds(metric)
+        assert usual == max(seconds, LIGHT_SECONDS) == stage_seconds(((name, metric),))
+        said = "less than 0.1 s" if usual < 0.1 else f"about {seconds:.2g} s"
+        assert f"Takes {said} per member of 10,000 samples × 10 codes" in rows[name].detail()
+        assert score_seconds([(name, metric)], 10_000, 10) == usual
+    own = dataclasses.replace(METRICS["mig"], about=About("Mine", "What?", (), measured_seconds=7.0))
+    assert usual_seconds(own) == 7
 
 
 def test_seconds_of_few_samples_grow_with_the_codes_as_products_do():

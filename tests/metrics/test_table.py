@@ -10,6 +10,7 @@ from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
 from jaxdis.encoders._evaluate_encoder import INTERVENTIONS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS
+from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.metrics._metric import ASPECTS
 from jaxdis.metrics._plan import ELSEWHERE, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS
@@ -67,7 +68,7 @@ def test_a_whole_row_and_its_bibtex_are_listed(capsys):
         ("total_correlation", ("Best value: the lowest", "Factors: not read")),
         ("snc", ("Factors: discrete ones only; continuous ones are left out.", "Held-out samples: needed")),
         ("irs", ("unless factor_bins cuts them", "Simulator: used by evaluate_encoder")),
-        ("dci", (f"about {METRICS['dci'].about.measured_seconds:g} s",)),
+        ("dci", (f"about {usual_seconds(METRICS['dci']):.2g} s",)),
     ],
 )
 def test_a_row_says_what_the_metric_needs(name, facts, capsys, monkeypatch):
