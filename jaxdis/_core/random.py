@@ -1,4 +1,4 @@
-"""Random arrays, drawn as one line of numbers and then shaped; random rows, of groups whole ones.
+"""Random arrays, drawn as one line of numbers and then shaped; random rows, alone or in groups.
 
 The values are those of :mod:`jax.random`. There, a generator computes every number's place in an array with several
 dimensions, with divisions that take seconds to compile for each shape; along a line, a place is a number.

@@ -26,7 +26,7 @@ def in_turn(plan: Mapping) -> list[Mapping]:
 
 
 def say_seconds(arrays, plan: Mapping, count: int, bootstrap: int, null: int) -> None:
-    """Say how long so many files take, by the first of them; nothing of a zoo or of slots."""
+    """Say how long so many files take, by the first one; nothing about a zoo or slots."""
     if isinstance(arrays, Path) or arrays.codes.ndim not in (2, 3):
         return
     members = count * (1 if arrays.codes.ndim == 2 else len(arrays.codes))
@@ -73,7 +73,7 @@ def by_file(arrived: Sequence[Scores], names: Sequence[str]) -> dict[str, Scores
 
 
 def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
-    """The columns of the same members from several evaluations, in the order of the metrics."""
+    """Join the same members' columns from several evaluations, in the metrics' order."""
     first, *others = tables
     if not others:
         return first

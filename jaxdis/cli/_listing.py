@@ -88,7 +88,8 @@ def _facts(metric) -> str:
 
     source, about = metric.source, metric.about
     cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""
-    factors = f"discrete ones only; continuous ones are left out{cut}" if source.needs_classes else "of any kind"
+    discrete = f"discrete ones only; continuous ones are left out{cut}"
+    factors = discrete if source.needs_classes else "discrete or continuous"
     facts = {
         "Best value": "the lowest" if "score" in metric.errors else "the highest",
         "Without information": _chance(about),

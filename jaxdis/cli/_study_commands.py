@@ -222,7 +222,7 @@ def in_total(seconds: float, disk: float) -> str:
     return f"total: about {terminal.duration(seconds)} and {megabytes(disk)} on disk"
 
 
-def megabytes(size: float) -> str:
+def megabytes(size: float | int) -> str:
     return f"{size / 1e6:,.0f} MB" if size >= 1e6 or not size else f"{size / 1e6:.1g} MB"
 
 

@@ -213,8 +213,8 @@ def _kept(column: np.ndarray, size: int | None, period: float | None) -> float:
 
 
 def _in_order(values: np.ndarray, sizes: Sequence[int | None]) -> bool:
-    """Whether the samples list combinations of factors, each once: one factor's values in turn, for each of these the
-    next factor's, and so on."""
+    """Whether the samples list each combination once: one factor's values in turn, for each value the next factor's,
+    and so on."""
     prefix = np.zeros(len(values), np.uint64)
     for column, size in zip(values.T, sizes, strict=True):
         along = column[1:][prefix[1:] == prefix[:-1]] - column[:-1][prefix[1:] == prefix[:-1]]
@@ -227,7 +227,7 @@ def _in_order(values: np.ndarray, sizes: Sequence[int | None]) -> bool:
 
 
 def _pieces(column: np.ndarray) -> np.ndarray:
-    """Indicators of 20 intervals, and the values within each: a regression on these follows any smooth function."""
+    """Indicators for 20 intervals, and the values within each: a regression on these follows any smooth function."""
     edges = np.unique(np.quantile(column, np.linspace(0, 1, 21)[1:-1]))
     inside = np.searchsorted(edges, column)[:, None] == np.arange(len(edges) + 1)
     return np.concatenate([inside, inside * (column - column.mean())[:, None]], axis=1).astype(float)

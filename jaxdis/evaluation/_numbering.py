@@ -61,7 +61,7 @@ def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
 
 
 def _occurring(roles: Iterable[Factors], keeps: Literal["sizes", "values"] | None) -> tuple:
-    """Each factor's size by the classes that occur, and numbers for the classes of factors where these change."""
+    """Each factor's size by the classes that occur, and its classes' numbers where these change."""
     roles = tuple(roles)
     sizes, numbers = list(roles[0].sizes), {}
     nominal = roles[0].nominal or (False,) * len(sizes)

@@ -23,7 +23,7 @@ from jaxdis.scores._reading import read as read_relation
 
 class Predicted(NamedTuple):
     """Standardized held-out factors ``truth [m, c]`` and their predictions ``predicted [m, c]``, in columns that
-    ``member [c, k]`` assigns to factors: one for each, or for each class of a nominal factor. ``defined [k]``: the
+    ``member [c, k]`` assigns to factors: one for each, or one for each nominal class. ``defined [k]``: the
     factors that vary in training and in the held-out samples, none if a code is not finite; ``finite []``."""
 
     predicted: Float[Array, "m c"]
@@ -190,8 +190,8 @@ def mcc_test(
 
     - In [0, 1]; about ``0.8 / √m`` for noise, however many codes there are. A constant code changes nothing.
     - A factor without a code (fewer codes than factors) counts 0.
-    - A nominal factor is matched by the correlation ratio, and judged by the code's correlation with the mean code of
-      each class in training.
+    - A nominal factor is matched by the correlation ratio, and judged by the code's correlation with each class's
+      mean code in training.
     - Invariant under affine maps, code by code, with ``"spearman"`` under monotone ones. Deterministic.
     - Factors with one value in training or in the test samples are left out and NaN in their part, also of ``train``;
       the former are not matched. Any non-finite code gives NaN.
@@ -217,7 +217,7 @@ def mcc_test(
 
 
 def _as_means(codes, factors: Factors, others: Factors, code: Int[Array, " k"], kind: str) -> Factors:
-    """Other samples' factors, with the mean code (or rank) of each nominal class in training as its value."""
+    """Other samples' factors, where each nominal class has its mean code (or rank) in training as its value."""
     columns = codes[:, jnp.maximum(code, 0)]
     columns = mid_ranks(columns) if kind == "spearman" else columns
     columns = columns - columns.mean(axis=0)[None, :]

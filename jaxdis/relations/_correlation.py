@@ -50,10 +50,10 @@ def correlation(
 
     - In [0, 1]; a constant code's row is 0 (by cosine, that of a code that is 0). Deterministic.
     - Pearson is invariant under affine maps, Spearman under monotone ones, cosine under multiples, code by code.
-    - The order of class numbers matters. Of a nominal factor, the multiple correlation with indicators of its ``v``
-      classes (the correlation ratio), which does not depend on an order; noise has about ``√((v − 1) / n)``.
-    - Of a circular factor, the multiple correlation with its sine and cosine; by cosine, that of the code's angle to
-      the plane of both, and for a nominal factor to the span of its indicators.
+    - The order of class numbers matters. A nominal factor has the multiple correlation with indicators for its ``v``
+      classes (the correlation ratio), which depends on no order; noise has about ``√((v − 1) / n)``.
+    - A circular factor has the multiple correlation with its sine and cosine. By cosine, the code's angle to the plane
+      that both span counts, and for a nominal factor that to the span that its indicators have.
 
     Reference: the relation in MCC (Hyvärinen & Morioka 2016, §5).
     """

@@ -87,7 +87,7 @@ def logistic_importance(
     Options:
       inverse_penalty: scikit-learn's ``C``; larger values regularize less.
       informativeness: what ``fit`` is. ``"accuracy"``: how often samples are classified correctly. ``"nrmse"``: ``1 −
-        RMSE / σ`` for the expected class number, or the probabilities of a nominal factor's classes (1 is perfect, 0 no
+        RMSE / σ`` for the expected class number, or a nominal factor's class probabilities (1 is perfect, 0 no
         better than the mean).
 
     Contract:

@@ -112,7 +112,7 @@ def varied(values: Float[Array, "n k"] | Int[Array, "n k"]) -> Bool[Array, " k"]
 
 
 def indicators(factors: Factors) -> tuple[Float[Array, "n c"], Groups]:
-    """Factors as columns: an indicator for each class of a nominal factor, the value or class number of others."""
+    """Write factors as columns: a nominal factor's classes as indicators, other factors' values or class numbers."""
     nominal = factors.nominal or (False,) * len(factors.sizes)
     groups = Groups.of(tuple(size if each else 1 for size, each in zip(factors.sizes, nominal, strict=True)))
     values = factors.values.astype(jnp.float32)

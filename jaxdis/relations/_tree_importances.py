@@ -108,7 +108,7 @@ def random_forest(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``, weights ``[n]``.
 
     Options:
-      criterion: ``"variance"`` is regression on class numbers or values, or on the indicators of a nominal factor's
+      criterion: ``"variance"`` is regression on class numbers or values, or on indicators for a nominal factor's
         classes together, with ``fit`` the ``1 − RMSE / σ`` on held-out samples; ``"gini"`` and ``"entropy"`` are
         classification, with ``fit`` the accuracy (NaN for a continuous factor).
       trees: trees per forest.
@@ -213,7 +213,7 @@ def _grown(
 
 
 def _errors(squared: bool, outputs: Float[Array, "k l n p"], factors: Factors, weights=None) -> Float[Array, "k l"]:
-    """How far mean predictions err at every depth: RMSE / σ of values or indicators, or the share of wrong classes."""
+    """How far mean predictions err at every depth: RMSE / σ for values or indicators, or how often a class is wrong."""
     weights = jnp.ones(factors.num_samples) if weights is None else weights
 
     def error(outputs, values):

@@ -66,7 +66,7 @@ def test_a_whole_row_and_its_bibtex_are_listed(capsys):
         ("mig", ("Best value: the highest", "discrete or continuous", "less than 0.1 s", "Simulator: not used")),
         ("jemmig", ("Posterior variances: read if they are given", "Held-out samples: not read")),
         ("total_correlation", ("Best value: the lowest", "Factors: not read")),
-        ("snc", ("Factors: discrete ones only; continuous ones are left out.", "Held-out samples: needed")),
+        ("snc", ("discrete ones only; continuous ones are left out; those without", "Held-out samples: needed")),
         ("irs", ("unless factor_bins cuts them", "Simulator: used by evaluate_encoder")),
         ("dci", (f"about {usual_seconds(METRICS['dci']):.2g} s",)),
     ],
