@@ -11,7 +11,6 @@ import jaxdis
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis._core import random
 from jaxdis._learners.logistic_validated import fit_logistic_validated
-from jaxdis._learners.neural_information import neural_information
 from jaxdis.evaluation._groups import as_groups, signs_of, split_groups
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._null import Null
@@ -335,19 +334,6 @@ def test_series_and_copies_are_noticed():
     copied = [(name, text) for name, text in table.notes if "copies" in text]
     assert [name for name, _ in copied] == ["x"]  # MIG splits nothing
     assert "100% of the samples are exact copies of others" in copied[0][1]
-
-
-@pytest.mark.slow
-def test_networks_that_estimate_information_do_not_judge_what_they_saw():
-    """Each of 100 episodes has its own noise as code and as factor: without groups, networks memorize the episodes."""
-    rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(100), 20)
-    left = rng.normal(size=(100, 1))[groups] + 0.01 * rng.normal(size=(2000, 1))
-    right = rng.normal(size=(100, 1))[groups] + 0.01 * rng.normal(size=(2000, 1))
-    arrays = jnp.asarray(left, jnp.float32), jnp.asarray(right, jnp.float32)
-    leaked = neural_information(jax.random.key(0), *arrays).information
-    apart = neural_information(jax.random.key(0), *arrays, groups=jnp.asarray(groups, jnp.int32)).information
-    assert apart < 0.1 < 0.4 < leaked
 
 
 @pytest.mark.slow
