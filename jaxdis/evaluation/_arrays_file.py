@@ -125,7 +125,8 @@ def alike(one: Arrays, other: Arrays) -> bool:
 
 
 def same_factors(one: Factors, other: Factors) -> bool:
-    alike = (one.sizes, one.names, one.classes) == (other.sizes, other.names, other.classes)
+    known = ("sizes", "names", "classes", "periods", "nominal")
+    alike = all(getattr(one, name) == getattr(other, name) for name in known)
     return one is other or (alike and np.array_equal(one.values, other.values))
 
 

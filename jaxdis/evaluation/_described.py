@@ -29,12 +29,14 @@ def described(
     ``shape`` is what codes have, ``[…, n, d]``. ``options`` are those that differ from the version's defaults. A
     checksum tells groups ``[n]`` apart.
     """
+    nominal = zip(factors.names, factors.nominal or (), strict=factors.nominal is not None)
     found = {
         "versions": {"jaxdis": __version__, "jax": jax.__version__},
         "samples": shape[-2],
         "held_out": held_out,
         "codes": shape[-1],
         "sizes": dict(zip(factors.names, factors.sizes, strict=True)),
+        **({"without_order": [name for name, each in nominal if each]} if factors.nominal else {}),
         "key": jax.random.key_data(key).tolist(),
         "bootstrap": bootstrap,
         **({"null": null.count if null.kind == "permutation" else {null.kind: null.count}} if null.count else {}),

@@ -276,7 +276,7 @@ def _evaluate_gaps(
     whole = parts.whole.factors
     evaluation = described(asked, shape, whole, key, None, bootstrap, groups=parts.whole.arguments["groups"])
     notes = notes_of(plan, scores, known(whole), whole.num_samples, (), arrays["variances"] is not None)
-    notes = (*notes, *left_out.items())
+    notes = (*notes, *notes_on_codes(plan, MemberCodes.of(parts.whole.codes)), *left_out.items())
     scores = dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
     return with_missing(scores, asked, missing, single)
 

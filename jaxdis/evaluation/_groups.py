@@ -137,7 +137,8 @@ def _copies(codes: np.ndarray, values: np.ndarray, sizes) -> float | None:
         combinations * np.uint64(3) ^ seen, return_index=True, return_inverse=True, return_counts=True
     )
     n, distinct = len(codes), len(times)
-    determined = len(np.unique(combinations)) == distinct
+    # Factors with classes may say all about an image. Of continuous ones no two samples have the same values by chance.
+    determined = None not in sizes and len(np.unique(combinations)) == distinct
     if n - distinct < LEAST_COPIES * n or determined:
         return None
     if max(len(np.unique(code)) for code in codes.T) < 0.9 * distinct:  # codes with few values repeat by themselves

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core.arrays import finite_codes, ordinary_codes
@@ -25,6 +26,12 @@ class MemberCodes(NamedTuple):
     active: jax.Array | None
     validation_codes: jax.Array | None = None
     offset: jax.Array | None = None  # [d], what codes were shifted by
+
+    @classmethod
+    def of(cls, codes) -> "MemberCodes":
+        """Members with nothing but codes, ``[n, d]`` or ``[m, n, d]``."""
+        codes = codes[None] if codes.ndim == 2 else codes
+        return cls(np.arange(len(codes)), codes, None, None, None)
 
 
 class Shared(NamedTuple):

@@ -112,6 +112,7 @@ def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
     with np.errstate(invalid="ignore", over="ignore"):  # codes that are not finite are warned of
         whole = _whole_numbers(codes, low, high)
         far = ((np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)).any(axis=0)
+        far &= codes.dtype.itemsize <= 4  # others are shifted before they are rounded
     found = []
     for name, metric in plan:
         bins, source = metric.all_options.get("bins"), metric.source.name

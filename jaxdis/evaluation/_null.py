@@ -33,7 +33,7 @@ class Null(NamedTuple):
     def of(cls, null, *, weights) -> "Null":
         """Read 20, ``"shift"``, ``"shift:20"`` or ``("shift", 20)``."""
         text = ":".join(map(str, null)) if isinstance(null, tuple | list) else str(null)
-        found = re.fullmatch(r"(permutation|shift)?:?(\d+)?", text)
+        found = re.fullmatch(r"(?:(permutation|shift)(?::|$))?(\d+)?", text)
         count = int(found[2] or SHIFTS) if found and text else -1
         if not 0 <= count <= MOST_NULLS:
             raise ValueError(

@@ -220,10 +220,10 @@ def _as_means(codes, factors: Factors, others: Factors, code: Int[Array, " k"], 
     """Other samples' factors, where each nominal class has its mean code (or rank) in training as its value."""
     columns = codes[:, jnp.maximum(code, 0)]
     columns = mid_ranks(columns) if kind == "spearman" else columns
-    columns = columns - columns.mean(axis=0)[None, :]
+    columns = columns if kind == "cosine" else columns - columns.mean(axis=0)[None, :]
     (hot, groups), (judged, _) = indicators(factors), indicators(others)
     of_column = columns @ groups.member.T  # each class's own factor's code
-    mean = safe_divide((hot * of_column).sum(axis=0), hot.sum(axis=0))  # 0, the mean of all, where training has none
+    mean = safe_divide((hot * of_column).sum(axis=0), hot.sum(axis=0))  # 0 where training has none
     means, given = (judged * mean[None, :]) @ groups.member, others.values.astype(jnp.float32)
     values = jnp.where(np.array(factors.nominal)[None, :], means, given)
     sizes = tuple(None if each else size for size, each in zip(factors.sizes, factors.nominal, strict=True))

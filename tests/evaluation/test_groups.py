@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import METRICS, Factors, evaluate
+from jaxdis import METRICS, RELATIONS, Factors, evaluate
 from jaxdis._core import random
 from jaxdis._learners.logistic_validated import fit_logistic_validated
 from jaxdis.evaluation._groups import as_groups, signs_of, split_groups
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._null import Null
+from jaxdis.factors import Sample
+from jaxdis.metrics._metric import apply
 
+# Functions that read samples, by name; networks estimate only where an option asks for them.
+SPECS = {name: metric.source for name, metric in METRICS.items()} | RELATIONS
+SPECS |= {"edi": RELATIONS["impact_intensity"].with_options(pairwise="neural", joint="neural")}
+SPECS = {name: spec for name, spec in SPECS.items() if name != "impact_intensity"}
 EPISODES, LENGTH = 20, 12
 EPISODE = np.repeat(np.arange(EPISODES), LENGTH)
 UNEQUAL = np.repeat(np.arange(6), (1, 4, 9, 2, 16, 8))
@@ -92,6 +98,18 @@ def test_folds_inside_metrics_keep_groups_whole(groups):
     assert sorted([*kept.tolist(), *others.tolist()]) == list(range(n))
 
 
+@pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if spec.reads.groups])
+def test_every_function_with_folds_keeps_groups_whole(name, monkeypatch):
+    """Traced alone: the rows that it divides are those of its groups, and no divided rows are asked for without any."""
+    asked, inner = [], random.divided_rows
+    monkeypatch.setattr(random, "divided_rows", lambda *given: asked.append(given) or inner(*given))
+    codes, goal = episodes()
+    for groups in (None, jnp.asarray(EPISODE, jnp.int32)):
+        given = Sample(jnp.asarray(codes), Factors.of(goal), groups=groups)
+        jax.eval_shape(lambda given: jax.tree.leaves(apply(SPECS[name], jax.random.key(0), given, given)), given)
+        assert bool(asked) == (groups is not None)
+
+
 def test_permuted_groups_exchange_their_samples_in_order():
     key = jax.random.key(0)
     rows = Null(1).rows(key, EPISODE, len(EPISODE)).reshape(EPISODES, LENGTH)
@@ -131,7 +149,7 @@ def test_nulls_are_written_in_several_ways():
         (0, (0, "permutation")),
     ):
         assert Null.of(null, weights=None) == wanted
-    for null in (-1, 2.0, True, "rotation:3", ("shift", -1), None, "", 10**6):
+    for null in (-1, 2.0, True, "rotation:3", "shift3", ":3", ("shift", -1), None, "", 10**6):
         with pytest.raises(ValueError, match="null: must be a number of permutations"):
             Null.of(null, weights=None)
 
@@ -329,6 +347,8 @@ def test_series_and_copies_are_noticed():
         rows = rng.permutation(rows)
         copies = np.mean(np.bincount(rows)[rows] > 1)
         assert signs_of(noise[rows], Factors.of(rare[rows])).copies == pytest.approx(copies)
+    measured = rng.permutation(np.tile(np.arange(700), 2))
+    assert signs_of(noise[measured], Factors.of(noise[measured, :1], (None,))).copies == 1
     again = np.repeat(np.arange(700), 3)
     table = evaluate(noise[again], rare[again], {"x": METRICS["sap"], "mig": METRICS["mig"]}, 0)
     copied = [(name, text) for name, text in table.notes if "copies" in text]

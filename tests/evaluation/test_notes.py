@@ -188,3 +188,6 @@ def test_codes_of_which_float32_keeps_few_digits_are_noted():
     assert told(codes + 1e5, values, ("mig", "mcc"), "float32") == []  # shifted before it is rounded
     assert told((codes + 1e5).astype(np.float32), values, ("mig", "mcc"), "code 0, code 1", "float32") == ["mig", "mcc"]
     assert told((codes + 100).astype(np.float32), values, ("mig", "mcc"), "float32") == []
+    gaps = Factors.from_table({"a": [None, *values[1:, 0].tolist()], "b": values[:, 1].tolist()}, missing="each")
+    assert told(codes + 1e5, gaps, ("mig", "mcc"), "float32") == []
+    assert told((codes + 1e5).astype(np.float32), gaps, ("mig", "mcc"), "float32") == ["mig", "mcc"]
