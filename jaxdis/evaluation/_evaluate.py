@@ -241,10 +241,9 @@ def evaluate(
     relations = kept(merged(parts, 0), merged(parts, 2), strongest, single)
     scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors, relations=relations)
     described_as = member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null, shared.groups
-    parts = [shared.factors.take(part) for part in (shared.train_rows, shared.test_rows) if part is not None]
-    apart = unjudged(shared.factors, shared.test_factors, *parts)
-    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples, apart, given["variances"])
-    signs = Signs() if shared.groups is not None else signs_of(member_codes.codes[0], shared.factors)
+    apart, samples = unjudged(shared), shared.factors.num_samples
+    notes = notes_of(plan, scores, known(shared.factors), samples, apart, given["variances"])
+    signs = Signs() if shared.groups is not None else signs_of(member_codes.few(1)[0][0], shared.factors)
     dependence = notes_on(plan, signs, splits=test is None, redraws=bool(bootstrap or null.count))
     notes = (*notes, *notes_on_codes(plan, member_codes), *dependence, *left_out.items())
     scores = dataclasses.replace(scores, evaluation=described(asked, *described_as), notes=notes)

@@ -14,9 +14,8 @@ from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics._plan import Plan
 
-# Signs that samples depend on each other are looked for in so many codes, and series in so many samples and beside so
-# many factors.
-MOST_CODES, MOST_ROWS, MOST_SLOW = 64, 20_000, 16
+# Series are looked for in so many samples, and beside so many factors.
+MOST_ROWS, MOST_SLOW = 20_000, 16
 # The share of samples that repeat others from which on copies are looked for.
 LEAST_COPIES = 0.05
 # The correlation with the sample before, or agreement beyond chance, from which on samples are a series, and the share
@@ -120,7 +119,7 @@ def signs_of(codes, factors: Factors) -> Signs:
     Independent samples show neither sign, also where images repeat by chance, are all listed in order, or are sorted by
     a factor.
     """
-    codes = np.nan_to_num(np.asarray(codes[:, :MOST_CODES], np.float32))
+    codes = np.nan_to_num(np.asarray(codes, np.float32))
     values = np.asarray(factors.values, np.float64)
     if len(codes) < 50:
         return Signs()

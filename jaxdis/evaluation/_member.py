@@ -15,6 +15,9 @@ from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import apply, prepared_for, sources_of
 from jaxdis.metrics._plan import Plan
 
+# Codes that notes look at.
+MOST_CODES = 64
+
 
 class MemberCodes(NamedTuple):
     """What differs between members: arrays with a leading member axis outside traced code, and without it inside."""
@@ -32,6 +35,12 @@ class MemberCodes(NamedTuple):
         """Members with nothing but codes, ``[n, d]`` or ``[m, n, d]``."""
         codes = codes[None] if codes.ndim == 2 else codes
         return cls(np.arange(len(codes)), codes, None, None, None)
+
+    def few(self, members: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """The first members' codes, ``MOST_CODES`` at most, and what these were shifted by; on the host."""
+        m, _, d = self.codes.shape
+        codes = self.codes if m <= members and d <= MOST_CODES else self.codes[:members, :, :MOST_CODES]
+        return np.asarray(codes), None if self.offset is None else np.asarray(self.offset)[:members, :MOST_CODES]
 
 
 class Shared(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxdis._core.finite import mean
 from jaxdis._core.lookup import MOST_NAMED, some_of
-from jaxdis.evaluation._member import MemberCodes
+from jaxdis.evaluation._member import MemberCodes, Shared
 from jaxdis.evaluation._numbering import OF_VALUES
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
@@ -31,8 +31,8 @@ _SAMPLED = "mutual_information_sampled"
 _OF_BINS = ("mutual_information", _SAMPLED, "mutual_information_equal_count", "dependent_information", "unibound")
 # Whole numbers of which each occurs so often are not counts of something, but may name it.
 MOST_DISTINCT = 4
-# Members and codes that notes look at.
-MOST_MEMBERS, MOST_CODES = 8, 64
+# Members that notes look at.
+MOST_MEMBERS = 8
 # The share of samples outside of the bins from which on it is noted.
 FEW_OUTSIDE = 0.01
 # Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.
@@ -61,11 +61,14 @@ def known(factors: Factors) -> list[Known]:
     return found
 
 
-def unjudged(factors: Factors, *held: Factors | None) -> list[str]:
+def unjudged(shared: Shared) -> list[str]:
     """The factors that vary, but not in one of the sample sets that metrics learn from and judge by."""
-    varies, *among = (np.ptp(np.asarray(each.values), axis=0) > 0 for each in (factors, *held) if each is not None)
+    values = np.asarray(shared.factors.values)
+    sets = [values, *(values[np.asarray(rows)] for rows in (shared.train_rows, shared.test_rows) if rows is not None)]
+    sets += [] if shared.test_factors is None else [np.asarray(shared.test_factors.values)]
+    varies, *among = (np.ptp(each, axis=0) > 0 for each in sets)
     missed = varies & ~np.all([varies, *among], axis=0)
-    return [name for name, each in zip(factors.names, missed, strict=True) if each]
+    return [name for name, each in zip(shared.factors.names, missed, strict=True) if each]
 
 
 def notes_of(
@@ -106,8 +109,7 @@ def _of_variances(metric: Metric) -> Iterator[str]:
 
 def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
     """Pairs: a metric's name and a note on limits of codes, as the first members have them."""
-    arrays = (members.codes, members.offset)
-    codes, offset = (None if a is None else np.asarray(a[:MOST_MEMBERS, ..., :MOST_CODES]) for a in arrays)
+    codes, offset = members.few(MOST_MEMBERS)
     low, high = codes.min(axis=1), codes.max(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):  # codes that are not finite are warned of
         whole = _whole_numbers(codes, low, high)

@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -191,3 +192,15 @@ def test_codes_of_which_float32_keeps_few_digits_are_noted():
     gaps = Factors.from_table({"a": [None, *values[1:, 0].tolist()], "b": values[:, 1].tolist()}, missing="each")
     assert told(codes + 1e5, gaps, ("mig", "mcc"), "float32") == []
     assert told((codes + 1e5).astype(np.float32), gaps, ("mig", "mcc"), "float32") == ["mig", "mcc"]
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_notes_compile_nothing(on_device, compiled):
+    """Samples of a new size compile the split, the metric and little more, and where codes are on a device, a choice:
+    before, the notes on held-out samples alone compiled twelve programs."""
+    values = RNG.integers(0, 3, (150, 2))
+    codes = RNG.normal(size=(2, 150, 3)).astype(np.float32)
+    evaluate(codes[:, :90], values[:90], "r2_linear", 0)  # what no size matters to
+    compiled.clear()
+    evaluate(jax.numpy.asarray(codes) if on_device else codes, values, "r2_linear", 0)
+    assert len(compiled) <= 4 + 2 * on_device
