@@ -29,7 +29,7 @@ from benchmarks.workload import DSPRITES, make_zoo
 from jaxdis._core import programs
 from jaxdis._core.files import write_text
 from jaxdis.cli._metric_texts import plan_of_texts
-from jaxdis.metrics._newer_metrics import NEWER
+from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.metrics._presets import preset_metrics
 
 RECORD = Path(__file__).with_suffix(".json")
@@ -146,8 +146,8 @@ def time_newer(record: dict) -> None:
     """What each function that newer metrics read adds to all metrics of the example zoo, by the names of these."""
     codes, factors, _ = jaxdis.data.example()
     read_by: dict = {}
-    for name, metric in NEWER.items():
-        read_by.setdefault(metric.source, []).append(name)
+    for name in (name for name in jaxdis.METRICS if name in NOT_IN_STUDIES):
+        read_by.setdefault(jaxdis.METRICS[name].source, []).append(name)
 
     def spent(names) -> float:
         return seconds(lambda: jaxdis.evaluate(codes, factors, names))[1] / len(codes) if names else 0.0
@@ -155,7 +155,7 @@ def time_newer(record: dict) -> None:
     record["newer"] = {}
     for source, names in read_by.items():
         # An older metric whose fit they share.
-        base = [name for name in jaxdis.METRICS if name not in NEWER and shares(name, source)][:1]
+        base = [name for name in jaxdis.METRICS if name not in NOT_IN_STUDIES and shares(name, source)][:1]
         record["newer"][names[0]] = {"names": names, "base": base, "seconds": spent(base + names) - spent(base)}
         keep(record, names, record["newer"][names[0]])
 

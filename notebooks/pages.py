@@ -96,7 +96,7 @@ def _of_orders() -> list[str]:
 
 def _page_of(row) -> list[str]:
     """What ``jaxdis list TABLE NAME`` prints, as a page, and the sources."""
-    summary, _, rest = row.detail().partition("\n\n")
+    summary, _, rest = row.detail.partition("\n\n")
     lines = [*_heading(row.name, "="), *_prose(summary), "", *_formulas(row.name), *_prose(rest)]
     lines += ["", *_planted(row.name)]
     cited = [key for key in row.references if key in REFERENCES]

@@ -210,8 +210,8 @@ def test_every_name_is_there_on_first_use(name):
 
 
 def test_no_module_is_long():
-    """Past 400 lines, a module has become several."""
-    assert [path.name for path in modules() if len(path.read_text().splitlines()) > 400] == []
+    """Past 600 lines, a module has become several."""
+    assert [path.name for path in modules() if len(path.read_text().splitlines()) > 600] == []
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("__init__.py")), ids=lambda path: path.parent.name)

@@ -120,7 +120,7 @@ class Benchmark:
         from jaxdis._core.options import Count, checked_value
         from jaxdis._core.targets import TARGETS
         from jaxdis.cli import _estimates as estimates
-        from jaxdis.cli import _target_report as report
+        from jaxdis.cli import _estimates as report
         from jaxdis.cli._metric_texts import plan_of_texts
 
         checked_value("--members", Count, self.members)

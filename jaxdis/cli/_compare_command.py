@@ -10,7 +10,7 @@ import tyro
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_outputs
-from jaxdis.cli._text import number
+from jaxdis.cli._terminal import number
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,8 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._options import Cache
+from jaxdis.cli._options import Cache, own_pictures
 from jaxdis.cli._outputs import check_not_input, make_room
-from jaxdis.cli._pictures import own_pictures
 
 
 @dataclasses.dataclass(frozen=True)

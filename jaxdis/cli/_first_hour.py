@@ -7,18 +7,231 @@ the cache on disk. Meanwhile other processes compute the scores of a few members
 
 import functools
 import json
+import multiprocessing
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from jaxdis._core import batches, runtime
 from jaxdis._core.bars import tell_now_and_then
+from jaxdis._core.executor import Layout, _run
 from jaxdis._core.files import read_json, write_whole
+from jaxdis._core.roofline import cost_of
+from jaxdis._core.targets import TARGETS
 from jaxdis.cli import _throughput as throughput
-from jaxdis.cli._first_hour_programs import CPU_MEMBERS, Pool, Scored, Trained, differences, plan, trainings
+from jaxdis.cli._estimates import judged, turns_of
+from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._member import MemberCodes, Shared, score_member_often
+from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
+from jaxdis.factors import Factors
+from jaxdis.metrics import METRICS
+from jaxdis.models import InfoGan, Mlp, Monet, Vae, locatello, members
+from jaxdis.models._members import checked_members
+from jaxdis.models.methods._method import Method
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._runner import Runner, _advance, _begin
+
+# Zoo sizes: in a small one the time goes into starting kernels. A metric of many seconds on CPU fills a device sooner.
+SMALL, LARGE, OF_SLOW_METRICS, SLOW = 8, 1024, 256, 0.3
+# Members of which no two are equal; larger zoos repeat them.
+DISTINCT = 64
+# Members that the CPU scores, too.
+CPU_MEMBERS = 2
+IMAGES = 512
+
+
+class Scored(NamedTuple):
+    """A metric of a zoo."""
+
+    name: str
+    members: int
+    samples: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.members} members"
+
+    def prepared(self) -> functools.partial:
+        """The program with its arguments on the first device; on CPU, members run one after another."""
+        device = jax.devices()[0]
+        (stage,) = stages_of(((self.name, METRICS[self.name]),))
+        many = batches.together(self.members, device.platform, seconds_of(stage))
+        layout = Layout((device,), 1 if device.platform == "cpu" else many)
+        placed, shared = _placed(self.members, self.samples, layout)
+        counts = np.full(1, self.members, np.int32)
+        return functools.partial(_run, score_member_often, (stage, 0), layout, placed, counts, shared_by(stage, shared))
+
+    def with_fewer(self) -> "Scored | None":
+        fewer = [rung for rung in batches.RUNGS if rung < self.members]
+        return self._replace(members=max(fewer)) if fewer else None
+
+
+class Trained(NamedTuple):
+    """A zoo of a method, of which ``at_once`` members run together."""
+
+    name: str
+    method: Method
+    channels: int
+    members: int
+    at_once: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.members} members, {self.at_once} together"
+
+    def runner(self) -> Runner:
+        source = as_source(np.random.default_rng(0).integers(0, 256, (IMAGES, 64, 64, self.channels), np.uint8))
+        method = self.method.resolved(source.image_shape)
+        zoo = members({method.trained[0]: {}}, self.members, method)
+        keys, hyperparameters, _ = checked_members(method, *zoo)
+        together = self.at_once > 1
+        how = {"execution": "vmap" if together else "map", "members_at_once": self.at_once if together else None}
+        return Runner(method, keys, hyperparameters, source, jax.devices()[:1], **how)
+
+
+@functools.lru_cache(maxsize=1)
+def _placed(count: int, samples: int, layout: Layout) -> tuple[MemberCodes, Shared]:
+    rows = np.arange(count) % DISTINCT
+    (codes, factors), (test_codes, test_factors) = _distinct(samples)
+    inputs = bind(codes[rows], factors, test=(test_codes[rows], test_factors))
+    numbered = inputs.members._replace(number=inputs.members.number % DISTINCT)
+    return layout.place(numbered), inputs.shared
+
+
+@functools.cache
+def _distinct(samples: int) -> list[tuple[np.ndarray, Factors]]:
+    return [throughput.zoo(DISTINCT, count, seed=seed) for seed, count in enumerate((samples, samples // 2))]
+
+
+def plan(samples: int) -> list[Scored]:
+    """Every metric at two sizes of zoo, the fastest first."""
+    large = {name: OF_SLOW_METRICS if throughput.expected(METRICS[name]) > 2 * SLOW else LARGE for name in METRICS}
+    names = sorted(METRICS, key=lambda name: throughput.expected(METRICS[name]))
+    return [Scored(name, large[name], samples) for name in names] + [Scored(name, SMALL, samples) for name in names]
+
+
+def trainings() -> list[Trained]:
+    """Zoos that show what the kind of convolution, the precision, and running together cost."""
+    rows = []
+    for precision in ("float32", "tensorfloat32"):
+        for compute in ("matmul", "conv"):
+            method = Vae(network=locatello(as_released=False, compute=compute), precision=precision)
+            rows += [Trained(f"vae_{compute}, {precision}", method, 1, 16, at_once) for at_once in (16, 1)]
+    rows += [Trained("vae_mlp", Vae(network=Mlp()), 1, count, count) for count in (16, 128)]
+    return [*rows, Trained("infogan", InfoGan(), 3, 8, 8), Trained("monet", Monet(), 3, 8, 8)]
+
+
+def differences(one: Any, other: Any) -> float:
+    """The largest absolute difference of any number of two results; numbers that are both missing do not differ."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    gaps = [np.abs(np.subtract(a, b, dtype=np.float64)[~(np.isnan(a) & np.isnan(b))]) for a, b in pairs]
+    return max((float(gap.max()) for gap in gaps if gap.size), default=0.0)
+
+
+class Pool:
+    """Processes that compile for the accelerator, and others that score on the CPU, until a time of the clock."""
+
+    def __init__(self, until: float):
+        cores = os.cpu_count() or 1
+        self._until = until
+        self._pools = {
+            "compiled": _pool(workers := max(1, 3 * cores // 8), None, 0.9 / workers),
+            "on_cpu": _pool(max(1, cores // 4), "cpu", None),
+        }
+        self._jobs: list[tuple[str, str, Future]] = []
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *_) -> None:
+        for pool in self._pools.values():
+            running = list((pool._processes or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in running:
+                process.terminate()
+                process.join()
+
+    def compile(self, scored: Sequence[Scored], trained: Sequence[Trained]) -> None:
+        for row in sorted(scored, key=lambda row: -throughput.expected(METRICS[row.name])):
+            self._submit("compiled", str(row), compile_scoring, row)
+        for row in trained:
+            self._submit("compiled", str(row), compile_training, row)
+
+    def score_on_cpu(self, scored: Sequence[Scored]) -> None:
+        for row in sorted({row._replace(members=CPU_MEMBERS) for row in scored}):
+            self._submit("on_cpu", row.name, score, row)
+
+    def _submit(self, kind: str, name: str, function: Callable, row: Any) -> None:
+        self._jobs.append((kind, name, self._pools[kind].submit(function, row)))
+
+    def results(self) -> dict[str, dict]:
+        """What each job returned, by kind and name; what failed or was not finished in time is left out or says why."""
+        found: dict[str, dict] = {"compiled": {}, "on_cpu": {}}
+        for number, (kind, name, job) in enumerate(self._jobs):
+            tell_now_and_then(f"{number} of {len(self._jobs)} programs compiled")
+            try:
+                found[kind][name] = job.result(timeout=max(0.0, self._until - time.monotonic()))
+            except TimeoutError:
+                continue
+            except Exception as error:  # whatever a process raised: others are measured nevertheless
+                found["failed"] = {**found.get("failed", {}), name: str(error).partition("\n")[0]}
+        return found
+
+
+def _pool(workers: int, platform: str | None, share: float | None) -> ProcessPoolExecutor:
+    # Started anew, because a fork of a process in which JAX runs stands still.
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_process, initargs=(platform, share))
+
+
+def _begin_process(platform: str | None, share: float | None) -> None:
+    if share is not None:  # of the memory of the device, in which the compiler tries out kernels
+        os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{share:.3f}"
+    if platform is not None:
+        jax.config.update("jax_platforms", platform)
+    runtime.use_compilation_cache()
+
+
+def compile_scoring(scored: Scored) -> dict[str, Any]:
+    """Compile, and estimate the speed from the program's text."""
+    run = scored.prepared()
+    start, cpu = time.perf_counter(), time.process_time()
+    compiled = _run.lower(*run.args).compile()
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    analysis = compiled.memory_analysis()
+    memory = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
+    kind = jax.devices()[0].device_kind.lower()
+    target = next((one for key, one in TARGETS.items() if key in kind), TARGETS["h100"])
+    cost = cost_of(compiled.as_text(), turns_of(scored.name))
+    # The inputs are on the device before the clock starts.
+    estimate = judged(scored.name, cost, cpu, memory, 0, scored.members, target)
+    return {**estimate._asdict(), "wall_seconds": seconds}
+
+
+def compile_training(trained: Trained) -> dict[str, Any]:
+    """Compile one update, and say how much memory it needs."""
+    runner = trained.runner()
+    members = runner._keys, runner._hyperparameters
+    real = np.full(1, trained.members, np.int32)
+    start = time.perf_counter()
+    _begin.lower(runner.method, runner.layout, runner._keys).compile()
+    state = jax.eval_shape(functools.partial(_begin, runner.method, runner.layout), runner._keys)
+    lowered = _advance.lower(runner.method, runner.layout, state, members, runner._source, np.int32(1), real)
+    analysis = lowered.compile().memory_analysis()
+    seconds = time.perf_counter() - start
+    return {"memory": analysis.temp_size_in_bytes / trained.at_once, "wall_seconds": seconds}
+
+
+def score(scored: Scored) -> list:
+    """The numbers of a metric on this process's device, as lists."""
+    results = jax.device_get(scored.prepared()())
+    return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(results)]
+
 
 # The share of the time that compiling may take.
 SHARE = 0.5

@@ -1,10 +1,11 @@
 """``jaxdis list`` and ``jaxdis data``: the library's tables as text, and pictures of its data sets."""
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from jaxdis._core.references import REFERENCES, bibliography, cited_in
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._outputs import make_room
-from jaxdis.cli._text import plain
+from jaxdis.cli._terminal import plain
 
 # Metrics that need more than codes and factors of one member: documented functions, not rows of METRICS.
 FUNCTIONS = (
@@ -36,13 +37,20 @@ FUNCTIONS = (
 
 
 class Row(NamedTuple):
-    """One row in a table: a list shows ``name`` and ``title`` on one line under ``group``; ``detail()`` is all text."""
+    """One row in a table: a list shows ``name`` and ``title`` on one line under ``group``; ``detail`` is all text."""
 
     name: str
     title: str
     group: str
     references: tuple[str, ...]
-    detail: Callable[[], str]
+    detail: str
+
+    @classmethod
+    def of(cls, name: str, thing, more: str = "", group: str = "") -> "Row":
+        """The row of anything with a docstring, whose first line is the title and whose citations are references."""
+        doc = inspect.getdoc(thing) or ""
+        text = plain(doc)
+        return cls(name, text.split("\n")[0], group, tuple(cited_in(doc)), f"{text}\n\n{more}".rstrip())
 
 
 def rows_of(what: str) -> dict[str, Row]:
@@ -50,36 +58,40 @@ def rows_of(what: str) -> dict[str, Row]:
     return {row.name: row for row in _TABLES[what].make()}
 
 
-def _metrics():
+_UNCLAIMED = "without a claim by their authors"
+
+
+def _metrics() -> list[Row]:
     from jaxdis.encoders._slot_metrics import SLOT_METRICS
-    from jaxdis.metrics import METRICS, Blend
-    from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS
+    from jaxdis.metrics import METRICS
     from jaxdis.metrics._seed_metrics import SEED_METRICS
 
-    rows = []
-    for name, metric in METRICS.items():
-        about, parts = (
-            metric.about,
-            (metric.relation, metric.score) if isinstance(metric, Blend) else (metric.function,),
-        )
-        claimed = ", ".join(dict.fromkeys(itertools.chain(*about.claims.values())))
-        title = _headline(about)
-        if name in STANDARD_OF_ENCODERS:
-            title += " [standard]" if name in STANDARD else " [standard for encoders]"
-
-        def detail(metric=metric, about=about, parts=parts, claimed=claimed, title=title):
-            claims = f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}."
-            return "\n\n".join((title, claims, _facts(metric), _costs(metric), *map(_of_spec, parts)))
-
-        rows.append(Row(name, title, claimed or _UNCLAIMED, about.references, detail))
+    rows = [_of_metric(name, metric) for name, metric in METRICS.items()]
     rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
-    of_seeds = (_of_study(name, metric, "of the seeds of a setting") for name, metric in SEED_METRICS.items())
-    of_slots = (_of_study(name, metric, "of slots and their masks") for name, metric in SLOT_METRICS.items())
-    return [*rows, *of_seeds, *of_slots, *(_of_function(path) for path in FUNCTIONS)]
+    for table, subject in ((SEED_METRICS, "of the seeds of a setting"), (SLOT_METRICS, "of slots and their masks")):
+        for name, metric in table.items():  # which studies compute from more than one member's codes
+            title, doc = f"{metric.about.title}. {metric.about.question}", plain(inspect.getdoc(type(metric)) or "")
+            rows.append(Row(name, title, f"{subject}, in studies", metric.about.references, f"{title}\n\n{doc}"))
+    for path in FUNCTIONS:
+        module, _, name = path.rpartition(".")
+        function = getattr(importlib.import_module(module), name)
+        rows.append(Row.of(path, function, group="functions for more than the codes and factors of one member"))
+    return rows
 
 
-def _headline(about) -> str:
-    return f"{about.title}. {about.question}"
+def _of_metric(name: str, metric) -> Row:
+    from jaxdis.metrics import Blend
+    from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS
+
+    about = metric.about
+    parts = (metric.relation, metric.score) if isinstance(metric, Blend) else (metric.function,)
+    claimed = ", ".join(dict.fromkeys(itertools.chain(*about.claims.values())))
+    title = f"{about.title}. {about.question}"
+    if name in STANDARD_OF_ENCODERS:
+        title += " [standard]" if name in STANDARD else " [standard for encoders]"
+    claims = f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}."
+    text = "\n\n".join((title, claims, _facts(metric), _costs(metric), *map(_of_spec, parts)))
+    return Row(name, title, claimed or _UNCLAIMED, about.references, text)
 
 
 def _facts(metric) -> str:
@@ -124,94 +136,72 @@ A member with n samples, d codes and k factors of v classes together needs about
 - time on one core: {"not measured" if seconds is None else seconds}{few}."""
 
 
-def _of_study(name: str, metric, subject: str) -> Row:
-    """A metric that studies compute from more than one member's codes."""
-    about = metric.about
-    detail = f"{_headline(about)}\n\n{plain(inspect.getdoc(type(metric)) or '')}"
-    return Row(name, _headline(about), f"{subject}, in studies", about.references, lambda: detail)
-
-
-_UNCLAIMED = "without a claim by their authors"
-
-
-def _of_function(path: str) -> Row:
-    module, _, name = path.rpartition(".")
-    doc = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
-    group = "functions for more than the codes and factors of one member"
-    return Row(path, plain(doc.split("\n")[0]), group, tuple(cited_in(doc)), lambda: plain(doc))
-
-
 def _of_spec(spec) -> str:
     options = ", ".join(f"{name}={value!r}" for name, value in spec.all_options.items())
     return f"{spec.name}({options})\n\n{plain(inspect.getdoc(spec.function) or '')}"
 
 
-def _specs(table):
-    for name, spec in table.items():
-        references = tuple(cited_in(inspect.getdoc(spec.function) or ""))
+def _specs(package: str, table: str) -> Iterator[Row]:
+    """Relations or scores."""
+    for name, spec in getattr(importlib.import_module(package), table).items():
         title = spec.title or spec.summary
-        yield Row(name, title, "", references, lambda title=title, spec=spec: f"{title}.\n\n{_of_spec(spec)}")
+        yield Row.of(name, spec.function)._replace(title=title, detail=f"{title}.\n\n{_of_spec(spec)}")
 
 
-def _relations():
-    from jaxdis.relations import RELATIONS
-
-    return _specs(RELATIONS)
-
-
-def _scores():
-    from jaxdis.scores import SCORES
-
-    return _specs(SCORES)
-
-
-def _objectives():
+def _objectives() -> list[Row]:
     from jaxdis.models import OBJECTIVES
 
     return [_of_training(name, row.about, row.settings) for name, row in OBJECTIVES.items()]
 
 
-def _models():
-    from jaxdis.models import METHODS
-
-    for name, method in METHODS.items():
-        about, doc = method.about, plain(inspect.getdoc(method) or "")
-        needs = "Needs images with factors." if method().needs_labels else "Needs images alone."
-        swept = f"Variants (jaxdis list objectives shows their settings): {', '.join(method.variants)}."
-        text = "\n\n".join((f"{about.title}. {about.summary} {needs}", doc, swept if len(method.variants) > 1 else ""))
-        yield Row(name, f"{about.title}. {about.summary}", "", about.references, lambda text=text: text.rstrip())
-
-
-def _presets():
+def _presets() -> list[Row]:
     from jaxdis.papers import PAPERS
 
-    presets = ((name, paper.preset) for name, paper in PAPERS.items() if paper.preset is not None)
-    return [_of_training(name, preset.about, preset.make) for name, preset in presets]
-
-
-def _papers():
-    from jaxdis.papers import PAPERS
-
-    for name, paper in PAPERS.items():
-        doc = inspect.getdoc(importlib.import_module(paper.package)) or ""
-        text = f"{plain(doc)}\n\nStudies: {', '.join(paper.studies) or 'none'}."
-        yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)
+    presets = {name: paper.preset for name, paper in PAPERS.items() if paper.preset is not None}
+    return [_of_training(name, preset.about, preset.make) for name, preset in presets.items()]
 
 
 def _of_training(name: str, about, function: Callable) -> Row:
     """An objective, or a published training run."""
-    doc = plain(inspect.getdoc(function) or "")
     if about is None:
-        return Row(name, doc.split("\n")[0], "", tuple(cited_in(doc)), lambda: doc)
-    defaults = {n: p.default for n, p in inspect.signature(function).parameters.items()}
-    entries = "\n".join(
-        f"  {n}: {about.settings.get(n, '')} (default {value:g})"
-        if isinstance(value, float)
-        else f"  {n}: default {value!r}"
-        for n, value in defaults.items()
-    )
-    text = f"{about.title}. {about.summary}\n\n{doc}\n\nSettings:\n{entries}"
-    return Row(name, f"{about.title}. {about.summary}", "", about.references, lambda: text)
+        return Row.of(name, function)
+    settings = []
+    for option, parameter in inspect.signature(function).parameters.items():
+        value = parameter.default
+        stated = f"{about.settings.get(option, '')} (default {value:g})" if isinstance(value, float) else None
+        settings.append(f"  {option}: {stated or f'default {value!r}'}")
+    title, doc = f"{about.title}. {about.summary}", plain(inspect.getdoc(function) or "")
+    text = "\n".join((f"{title}\n\n{doc}\n\nSettings:", *settings))
+    return Row(name, title, "", about.references, text)
+
+
+def _models() -> Iterator[Row]:
+    from jaxdis.models import METHODS
+
+    for name, method in METHODS.items():
+        title = f"{method.about.title}. {method.about.summary}"
+        needs = "Needs images with factors." if method().needs_labels else "Needs images alone."
+        text = f"{title} {needs}\n\n{plain(inspect.getdoc(method) or '')}"
+        if len(method.variants) > 1:
+            text += f"\n\nVariants (jaxdis list objectives shows their settings): {', '.join(method.variants)}."
+        yield Row(name, title, "", method.about.references, text.rstrip())
+
+
+def _papers() -> Iterator[Row]:
+    from jaxdis.papers import PAPERS
+
+    for name, paper in PAPERS.items():
+        studies = f"Studies: {', '.join(paper.studies) or 'none'}."
+        yield Row.of(name, importlib.import_module(paper.package), studies)
+
+
+def _studies() -> Iterator[Row]:
+    from jaxdis.study import STUDIES
+
+    for name, make in STUDIES.items():
+        parameters = inspect.signature(make).parameters
+        defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
+        yield Row.of(name, make, f"Defaults:\n{defaults}")
 
 
 _MADE = "drawn by jaxdis"
@@ -220,7 +210,7 @@ _READ = "read from the official file"
 _STANDIN = "drawn, in place of data sets whose file is not at hand"
 
 
-def _data():
+def _data() -> list[Row]:
     from jaxdis.data import DATASETS
 
     rows = []
@@ -229,32 +219,26 @@ def _data():
         factors = ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, sizes, strict=True))
         source = " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part)
         height, width, channels = row.shape
+        title, group = row.description, _STANDIN
         if row.references:
             title = f"{row.title}: {row.description}"
             group = _READ if not row.renders else _DRAWN if row.reads else _MADE
-        else:
-            title, group = row.description, _STANDIN
         text = (
             f"{title}.\n\nFactors and their numbers of values: {factors}.\n\n"
             f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
         )
-        rows.append(Row(name, title, group, row.references, lambda text=text: text))
+        rows.append(Row(name, title, group, row.references, text))
     return sorted(rows, key=lambda row: (_DRAWN, _MADE, _READ, _STANDIN).index(row.group))
 
 
-def _studies():
-    from jaxdis.study import STUDIES
-
-    for name, make in STUDIES.items():
-        doc, parameters = inspect.getdoc(make) or "", inspect.signature(make).parameters
-        defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
-        text = f"{plain(doc)}\n\nDefaults:\n{defaults}"
-        yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)
-
-
-def _references():
+def _references() -> Iterator[Row]:
     for key, entry in REFERENCES.items():
-        yield Row(key, f"{entry.title} ({entry.year})", "", (key,), lambda key=key: _entry(key))
+        yield Row(key, f"{entry.title} ({entry.year})", "", (key,), _entry(key))
+
+
+def _entry(key: str) -> str:
+    entry = REFERENCES[key]
+    return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.place}. {entry.url}"
 
 
 class Table(NamedTuple):
@@ -267,8 +251,8 @@ class Table(NamedTuple):
 
 _TABLES = {
     "metrics": Table("metric", "metrics", _metrics),
-    "relations": Table("relation", "relations", _relations),
-    "scores": Table("score", "scores", _scores),
+    "relations": Table("relation", "relations", functools.partial(_specs, "jaxdis.relations", "RELATIONS")),
+    "scores": Table("score", "scores", functools.partial(_specs, "jaxdis.scores", "SCORES")),
     "objectives": Table("objective", "objectives", _objectives),
     "models": Table("model", "models", _models),
     "presets": Table("preset", "presets", _presets),
@@ -279,28 +263,15 @@ _TABLES = {
 }
 
 
-def _entry(key: str) -> str:
-    entry = REFERENCES[key]
-    return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.place}. {entry.url}"
-
-
 def look_up_row(what: str, name: str) -> Row:
-    """One row in a table.
-
-    Raises:
-      ValueError: for an unknown name, suggesting the most similar one.
-    """
+    """One row in a table, or an error that suggests the most similar name."""
     from jaxdis._core.lookup import look_up
 
     return look_up(name, rows_of(what), _TABLES[what].row, _TABLES[what].rows)
 
 
 def cited_by(name: str) -> tuple[str, ...]:
-    """Keys for the publications behind a row in any table.
-
-    Raises:
-      ValueError: for a name that is in no table.
-    """
+    """Keys for the publications behind a row in any table."""
     for what in reversed(_TABLES):
         if name in (rows := rows_of(what)):
             return rows[name].references
@@ -344,7 +315,7 @@ class List:
         elif self.names:
             for row in [look_up_row(self.what, name) for name in self.names]:
                 entries = "".join(f"\n- {key}: {_entry(key)}" for key in row.references)
-                terminal.write(f"{row.name}\n\n{row.detail()}" + (f"\n\nReferences:\n{entries}" if entries else ""))
+                terminal.write(f"{row.name}\n\n{row.detail}" + (f"\n\nReferences:\n{entries}" if entries else ""))
         else:
             self._table()
 

@@ -13,10 +13,6 @@ def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
     ``standard`` for those that are computed by default.
 
     Entries may also be separated by commas.
-
-    Raises:
-      ValueError: for an unknown metric or option, naming similar or all known ones, or a value that an option cannot
-        take.
     """
     entries = [entry for text in texts for entry in _split(text)]
     if entries == ["all"]:
@@ -27,11 +23,7 @@ def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
 
 
 def values_of_texts(texts: Sequence[str]) -> dict[str, tuple]:
-    """Values to try for options, ``bins=10,20,50``, by the name of the option.
-
-    Raises:
-      ValueError: for a text of another form, or an option that is given twice.
-    """
+    """Values to try for options, ``bins=10,20,50``, by the name of the option."""
     options = {}
     for text in texts:
         name, equals, values = text.partition("=")

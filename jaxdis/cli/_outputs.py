@@ -33,11 +33,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
 
 
 def check_pictures() -> None:
-    """Check that pictures can be drawn.
-
-    Raises:
-      RuntimeError: if matplotlib is not installed.
-    """
+    """Check that pictures can be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
         raise RuntimeError('pictures: need matplotlib; install it by pip install "jaxdis[plots]"')
 
@@ -52,11 +48,7 @@ def write_figure(path: Path, figure) -> None:
 
 
 def make_room(option: str, out: Path | None) -> None:
-    """Make the folder of a file, and check that the file can be written there.
-
-    Raises:
-      ValueError: if it cannot.
-    """
+    """Make the folder of a file, and check that the file can be written there."""
     if out is None:
         return
     folder = out.resolve().parent

@@ -42,7 +42,7 @@ class Report:
         from jaxdis.encoders import load
         from jaxdis.evaluation import evaluate
         from jaxdis.evaluation._score_sets import with_metadata
-        from jaxdis.study.report._outside import write_codes_report
+        from jaxdis.study.report._report import write_codes_report
 
         check_pictures()
         if self.out.exists() and not self.out.is_dir():

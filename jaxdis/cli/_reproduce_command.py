@@ -145,7 +145,7 @@ def _print_verdicts(path: Path) -> None:
     """How many claims there are by verdict."""
     import csv
 
-    from jaxdis.papers.harness._paper_page import in_number
+    from jaxdis.papers.harness._page import in_number
 
     with open(path, newline="", encoding="utf-8") as file:
         verdicts = [*{row["claim"]: row["verdict"] for row in csv.DictReader(file)}.values()]

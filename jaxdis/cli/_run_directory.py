@@ -28,19 +28,7 @@ def train_to_directory(
     progress: bool = True,
     **arguments,
 ) -> Finished:
-    """Train every combination of settings and seeds into ``out``: ``run.json``, ``checkpoints/`` and ``zoo.npz``.
-
-    Args:
-      config: what to train.
-      sweep: variant → settings, as in :func:`jaxdis.models.members`.
-      seeds: how many seeds (0, 1, …), or the seeds themselves.
-      out: the run's own directory.
-      progress: draw a progress bar.
-      arguments: passed on to :func:`jaxdis.models.train`.
-
-    Raises:
-      ValueError: if ``out`` holds a run with another config, data, members or seeds, naming what differs.
-    """
+    """Train every combination of settings and seeds into ``out``: ``run.json``, ``checkpoints/`` and ``zoo.npz``."""
     keys, hyperparameters, labels = members(sweep, seeds, config.method)
     out = Path(out)
     before = saved_updates(out)

@@ -10,10 +10,8 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._options import Cache
+from jaxdis.cli._options import Cache, own_pictures
 from jaxdis.cli._outputs import check_not_input, make_room
-from jaxdis.cli._pictures import own_pictures
-from jaxdis.cli._score_tables import append, in_brief, print_scores, to_csv, to_json
 
 # Bytes of codes that are scored together, and then written.
 GROUP_BYTES = 128 << 20
@@ -93,7 +91,7 @@ class Score:
         from jaxdis._core.lookup import printable
         from jaxdis._core.options import Seed, checked_value
         from jaxdis._core.tables.column_files import named_files
-        from jaxdis.cli._arrivals import in_turn, merged, now_and_then, say_seconds
+        from jaxdis.cli import _score_tables as tables
         from jaxdis.cli._metric_texts import options_in_words
         from jaxdis.evaluation._null import Null
         from jaxdis.metrics import METRICS
@@ -115,9 +113,9 @@ class Score:
         file_scores, factors, refused, notes, said = {}, {}, {}, [], set()
         named, several = named_files(paths), len(paths) > 1
         whole = []  # the first groups, as long as they are few
-        write = now_and_then(lambda scores: self._write(scores, factors, last=False))
+        write = tables.now_and_then(lambda scores: self._write(scores, factors, last=False))
         standard = self._metrics(plan) == "standard"
-        for number, some in enumerate(in_turn(plan) if several and not standard and not self.levels else [plan]):
+        for number, some in enumerate(tables.in_turn(plan) if several and not standard and not self.levels else [plan]):
             notes.append([])
             left = {name: path for name, path in named.items() if name not in refused}
             for group in whole if number and len(whole) == 1 else self._groups(left, refused, several):
@@ -126,7 +124,7 @@ class Score:
                     self._say_factors(group, factors)
                     whole = [*whole, group][:2] if len(whole) < 2 else whole
                 if several and not number and group is whole[0]:
-                    say_seconds(next(iter(group.values())), plan, len(paths), self.bootstrap, null.count)
+                    tables.say_seconds(next(iter(group.values())), plan, len(paths), self.bootstrap, null.count)
                 try:
                     name = f"{first} and {len(others)} more" if others else first
                     with terminal.naming(name if several else None, said):
@@ -137,7 +135,8 @@ class Score:
                     refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
                     continue
                 for name, scores in scored.items():
-                    file_scores[name] = merged([file_scores[name], scores], plan) if name in file_scores else scores
+                    before = [file_scores[name]] if name in file_scores else []
+                    file_scores[name] = tables.merged([*before, scores], plan)
                 members = sum(len(scores.members) for scores in scored.values())
                 notes[-1].append((next(iter(scored.values())).notes, members))
                 write(lambda: file_scores)
@@ -145,8 +144,8 @@ class Score:
             for last in (False, True):
                 self._write(file_scores, factors, last=last)  # before a terminal that may fail
             if self.append is not None:
-                append(self.append, file_scores, factors)
-            print_scores(file_scores, notes, dict(METRICS) | plan, several=several, out=self.csv)
+                tables.append(self.append, file_scores, factors)
+            tables.print_scores(file_scores, notes, dict(METRICS) | plan, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
 
@@ -168,6 +167,7 @@ class Score:
     def _write(self, file_scores: Mapping, factors: Mapping[str, str], *, last: bool) -> None:
         """Write what has been scored: files every time, pipes only the last time."""
         from jaxdis._core.files import write_text
+        from jaxdis.cli._score_tables import to_csv, to_json
 
         for path, text_of in ((self.csv, to_csv), (self.json, to_json)):
             if path is not None and last == (path.exists() and not path.is_file()):
@@ -220,6 +220,7 @@ class Score:
         import jax
         import numpy as np
 
+        from jaxdis.cli._score_tables import in_brief
         from jaxdis.evaluation._affordable import said_before
         from jaxdis.evaluation._arrays_file import load_arrays
         from jaxdis.evaluation._evaluate import evaluate
@@ -260,6 +261,7 @@ class Score:
 
     def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping, kept_too: Callable):
         from jaxdis._core.zoo_files import zoo_file
+        from jaxdis.cli._score_tables import in_brief
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
         from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS, plan_of
         from jaxdis.models import Slots, load
@@ -314,7 +316,7 @@ class Score:
         """A callback that also writes what has arrived of the files that are being scored, beside what is known."""
         if not (self.csv or self.json):
             return told
-        from jaxdis.cli._arrivals import by_file, joined, merged
+        from jaxdis.cli._score_tables import by_file, joined, merged
 
         tables = []
 

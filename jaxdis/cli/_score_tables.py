@@ -1,12 +1,40 @@
-"""Scores of files as tables for a terminal, as CSV and as JSON."""
+"""Scores of files: in which turn they are computed, what has arrived, and tables for a terminal, as CSV and as JSON."""
 
+import csv
+import dataclasses
+import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from jaxdis.cli import _terminal as terminal
+import numpy as np
+from rich.table import Table
+from rich.text import Text
 
+from jaxdis._core.files import column_of_texts, csv_text, read_csv, write_text, write_whole
+from jaxdis.cli import _terminal as terminal
+from jaxdis.evaluation import _affordable as affordable
+from jaxdis.evaluation._affordable import Run
+from jaxdis.evaluation._costs import Size
+from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._score_table import (
+    CHANCE,
+    INTERVAL,
+    SPREAD,
+    added,
+    as_json,
+    chance,
+    csv_columns,
+    mean,
+    together,
+)
+from jaxdis.evaluation._stages import seconds_of, stages_of
+from jaxdis.metrics._metric import is_error
+
+# Metrics that take no longer for 10,000 samples, in seconds, are computed for all files before any other.
+QUICK = 0.1
 # With more files, each has a row instead of a column.
 MOST_COLUMNS = 4
 # With more files, the table shows the best and the worst.
@@ -18,6 +46,96 @@ LONGEST_METRIC = 24
 # Behind an error that the bias exceeds, and what it means.
 BIASED = "*"
 REMARK = "* The bias by bootstrap exceeds the error: with more samples the score would be another one."
+_TABLES = "columns", "parts", "replicates", "nulls", "relations", "axes"
+
+
+def in_turn(plan: Mapping) -> list[Mapping]:
+    """The metrics that are computed for all files before the next ones: the quick ones, then stage by stage."""
+    stages = stages_of(tuple(plan.items()))
+    quick = [each for stage in stages if seconds_of(stage) <= QUICK for each in stage]
+    return [dict(each) for each in (quick, *(stage for stage in stages if seconds_of(stage) > QUICK)) if each]
+
+
+def say_seconds(arrays, plan: Mapping, count: int, bootstrap: int, null: int) -> None:
+    """Say how long so many files take, by the first one; nothing about a zoo or slots."""
+    if isinstance(arrays, Path) or arrays.codes.ndim not in (2, 3):
+        return
+    members = count * (1 if arrays.codes.ndim == 2 else len(arrays.codes))
+    size = Size.of(*arrays.codes.shape[-2:], arrays.factors.sizes)
+    run = Run.of(size, 0, members, batch_size=None, devices=None, bootstrap=bootstrap, null=null)
+    affordable.say_seconds(tuple(plan.items()), run)
+
+
+def now_and_then(write: Callable) -> Callable:
+    """A function that writes what another one gives, for a tenth of the time at most: many rows take a second."""
+    due = 0.0
+
+    def write_if_due(given: Callable):
+        nonlocal due
+        began = time.monotonic()
+        if began >= due:
+            write(given())
+            due = 10 * time.monotonic() - 9 * began
+
+    return write_if_due
+
+
+def joined(arrived: Sequence[Scores]) -> Scores:
+    """The columns that have arrived, for the members that they all have.
+
+    Members come in chunks: the first chunk's metrics arrive one after the other, then the next chunk's.
+    """
+    columns, replicates = _whole(arrived, "columns"), _whole(arrived, "replicates")
+    if any(map(np.ndim, columns.values())):
+        count = min(map(len, columns.values()))
+        columns, replicates = ({name: rows[:count] for name, rows in each.items()} for each in (columns, replicates))
+    return Scores(columns, {}, arrived[0].factor_names, replicates)
+
+
+def by_file(arrived: Sequence[Scores], names: Sequence[str]) -> dict[str, Scores]:
+    """For each file, which is a member, the columns that have arrived."""
+    columns, replicates = _whole(arrived, "columns"), _whole(arrived, "replicates")
+    found = {}
+    for row, name in enumerate(names):
+        own = [{key: each[row] for key, each in table.items() if row < len(each)} for table in (columns, replicates)]
+        if own[0]:
+            found[name] = Scores(own[0], {}, arrived[0].factor_names, own[1])
+    return found
+
+
+def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
+    """Join the same members' columns from several evaluations, in the metrics' order."""
+    first, *others = tables
+    if not others:
+        return first
+    fields = {field: {name: each for t in tables for name, each in getattr(t, field).items()} for field in _TABLES}
+    places = {metric: place for place, metric in enumerate(order)}
+    fields["columns"] = dict(
+        sorted(fields["columns"].items(), key=lambda pair: places.get(_metric_of(pair[0], places), len(places)))
+    )
+    records = [table.evaluation for table in tables if table.evaluation]
+    evaluation = dict(records[0]) if records else {}
+    for record in records[1:]:
+        evaluation |= {name: evaluation.get(name, {}) | record.get(name, {}) for name in ("options", "metrics")}
+        evaluation["held_out"] = evaluation["held_out"] or record["held_out"]
+    return dataclasses.replace(
+        first,
+        **fields,
+        notes=tuple(dict.fromkeys(note for table in tables for note in table.notes)),
+        errors=tuple(dict.fromkeys(name for table in tables for name in table.errors)),
+        evaluation=evaluation,
+    )
+
+
+def _metric_of(column: str, metrics) -> str:
+    """The metric that a column belongs to: its name, or the name before a field."""
+    return column if column in metrics else column.rpartition(".")[0]
+
+
+def _whole(arrived: Sequence[Scores], field: str) -> dict:
+    tables = [getattr(scores, field) for scores in arrived]
+    pieces = {name: [table[name] for table in tables if name in table] for table in tables for name in table}
+    return {name: np.concatenate(piece) if len(piece) > 1 else piece[0] for name, piece in pieces.items()}
 
 
 def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
@@ -26,9 +144,6 @@ def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -
     The last column says what the factors are: any reader of CSV takes it, unlike a line of comment, and rows of several
     tables can be joined.
     """
-    from jaxdis._core.files import csv_text
-    from jaxdis.evaluation._score_table import csv_columns
-
     rows = []
     for name, scores in file_scores.items():
         columns = csv_columns(scores)
@@ -42,11 +157,6 @@ def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -
 
 def append(path: Path, file_scores: Mapping, factors: Mapping[str, str]) -> None:
     """Add the rows of :func:`to_csv` to a CSV or Parquet file, which is made if there is none."""
-    import csv
-    import io
-
-    from jaxdis._core.files import csv_text, read_csv, write_text, write_whole
-
     rows = [*csv.DictReader(io.StringIO(to_csv(file_scores, factors, several=True)))]
     if path.suffix == ".csv":
         rows = (read_csv(path) if path.exists() else []) + rows
@@ -55,11 +165,9 @@ def append(path: Path, file_scores: Mapping, factors: Mapping[str, str]) -> None
     import pyarrow
     from pyarrow import parquet
 
-    from jaxdis._core.files import column_of_texts
-
     columns = {name: column_of_texts([row[name] for row in rows]) for name in rows[0]}
-    added = pyarrow.table({name: pyarrow.array(column, from_pandas=True) for name, column in columns.items()})
-    tables = [parquet.read_table(path), added] if path.exists() else [added]
+    new = pyarrow.table({name: pyarrow.array(column, from_pandas=True) for name, column in columns.items()})
+    tables = [parquet.read_table(path), new] if path.exists() else [new]
     whole = pyarrow.concat_tables(tables, promote_options="permissive")
     write_whole(path.resolve(), lambda file: parquet.write_table(whole, file))
 
@@ -67,8 +175,6 @@ def append(path: Path, file_scores: Mapping, factors: Mapping[str, str]) -> None
 def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
     """Columns by name, then ``members``, ``parts``, ``notes``, ``evaluation``, and ``factors`` in words; for several
     files, one such object for each."""
-    from jaxdis.evaluation._score_table import as_json
-
     objects = {
         name: as_json(scores) | ({"factors": factors[name]} if name in factors else {})
         for name, scores in file_scores.items()
@@ -82,8 +188,6 @@ def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, severa
     Args:
       notes: for metrics that were computed in turn, those on files that were scored together, and how many these are.
     """
-    from jaxdis.evaluation._score_table import added, together
-
     if not several:
         ((name, scores),) = file_scores.items()
         _print_one(scores, name)
@@ -101,8 +205,6 @@ def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, severa
 
 def _mark(scores, column: str) -> str:
     """Mark the score of a single member whose bias exceeds its error."""
-    import numpy as np
-
     if np.ndim(scores[column]) or column not in scores.replicates:
         return ""
     return BIASED if abs(scores.bias(column)) > scores.error(column) else ""
@@ -111,25 +213,21 @@ def _mark(scores, column: str) -> str:
 def in_brief(scores, column: str) -> str:
     """``0.412 ± 0.013``: mean and spread over members; ``0.412 [0.387, 0.437]``: a score and its bootstrap interval;
     ``0.412 (p .048)``: and how often permuted factors are as good."""
-    import numpy as np
-
     values = np.atleast_1d(scores[column]) if column in scores else np.empty(0)
     values = values[~np.isnan(values)]
     if not values.size:
         return ""
     if values.size > 1:
         return f"{values.mean():.3f} ± {values.std():.3f}"
-    chance = f" (p {np.ravel(scores.p_value(column))[0]:.3f})" if column in scores.nulls else ""
+    by_chance = f" (p {np.ravel(scores.p_value(column))[0]:.3f})" if column in scores.nulls else ""
     if column not in scores.replicates:
-        return f"{values[0]:.3f}{chance}"
+        return f"{values[0]:.3f}{by_chance}"
     low, high = np.ravel(scores.interval(column))
-    return f"{values[0]:.3f} [{low:.3f}, {high:.3f}]{_mark(scores, column)}{chance}"
+    return f"{values[0]:.3f} [{low:.3f}, {high:.3f}]{_mark(scores, column)}{by_chance}"
 
 
 def _heading(file_scores: Mapping) -> str:
     """The number of files, and what stands beside the scores."""
-    from jaxdis.evaluation._score_table import CHANCE, INTERVAL, SPREAD
-
     tables = file_scores.values()
     beside = [SPREAD] * any(not scores.single for scores in tables)
     beside += [INTERVAL] * any(scores.single and scores.replicates for scores in tables)
@@ -147,10 +245,7 @@ def folded(name: str, width: int = LONGEST_METRIC) -> str:
     return "\n".join(lines)
 
 
-def _table(title: str, heads: Sequence[str]):
-    from rich.table import Table
-    from rich.text import Text
-
+def _table(title: str, heads: Sequence[str]) -> Table:
     table = Table(title=Text(title))
     for head in heads:
         table.add_column(Text(head), no_wrap=True)
@@ -200,11 +295,6 @@ def _print_by_file(file_scores: Mapping) -> None:
 
 def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
     """Print mean and spread over files, and which are the best and the worst."""
-    import numpy as np
-    from rich.text import Text
-
-    from jaxdis.metrics._metric import is_error
-
     table = _table(f"{len(file_scores)} files", ["metric", "mean", "spread", "best", "worst"])
     room = (terminal.console().width - LONGEST_METRIC - 28) // 2  # less what the other columns need
     names = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores]
@@ -223,10 +313,6 @@ def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
 
 
 def _print_one(scores, title: str) -> None:
-    import numpy as np
-
-    from jaxdis.evaluation._score_table import chance, mean
-
     zoo = any(np.ndim(column) for column in scores.values())
     members = max(np.size(column) for column in scores.values())
     errors = ["error", "bias"] if scores.replicates else []

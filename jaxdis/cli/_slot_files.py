@@ -11,14 +11,8 @@ _BETWEEN = "."
 
 
 def arrays_of(codes: np.ndarray, segments: np.ndarray, scenes, groups: int) -> dict[str, np.ndarray]:
-    """The arrays in a file with slots.
-
-    Args:
-      codes: ``[m, n, s, d]``.
-      segments: ``[m, n, h, w]``, each pixel's slot.
-      scenes: :class:`~jaxdis.data.SceneSamples`.
-      groups: in how many equally long groups scenes were drawn.
-    """
+    """The arrays in a file with slots: ``codes [m, n, s, d]``, and ``segments [m, n, h, w]``, each pixel's slot, of
+    scenes that were drawn in so many equally long groups."""
     names = [_BETWEEN.join(pair) for pair in scenes.labels]
     return {
         "codes": codes,

@@ -200,7 +200,7 @@ def print_plan(work, out: Path, *, extend: bool, title: str | None = None) -> tu
     """Print what a study's cells cost; returns the seconds and the bytes on disk that are missing."""
     from rich.table import Table
 
-    from jaxdis.study._study_plan import plan
+    from jaxdis.study._cost import plan
 
     heads = ("cells", "total", "missing", "FLOPs", "time, about", "memory", "disk")
     table = Table(*heads, title=f"study {terminal.one_line(title or work.study.name)}")

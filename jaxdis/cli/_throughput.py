@@ -67,14 +67,8 @@ def measure(
     """Measure training and every metric at every zoo size, the most expensive last, within given minutes.
 
     A measurement begins only if it is expected to end in time, according to the metric's row (``About.seconds``) or to
-    the time per member at a smaller size.
-
-    Args:
-      metrics: mapping from names to metrics; all in ``METRICS`` when None.
-      zoo_sizes: how many members, in any order.
-      minutes: limit for the total wall time.
-      samples: samples per member; half as many are held out.
-      progress: called before each measurement with its name, its zoo size, how many are done, and of how many.
+    the time per member at a smaller size. ``progress`` is called before it with its name, its zoo size, how many are
+    done, and of how many.
     """
     end = time.perf_counter() + 60 * minutes
     metrics = dict(METRICS if metrics is None else metrics)
@@ -178,11 +172,7 @@ def to_json(record: Record) -> str:
 
 
 def read_record(path: str | Path) -> Record:
-    """A record that :func:`to_json` wrote.
-
-    Raises:
-      ValueError: for a file that is missing or not such a record.
-    """
+    """A record that :func:`to_json` wrote."""
     try:
         record = read_json(path)
         if record.pop("format") != _FORMAT:
@@ -195,11 +185,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float, float]]:
-    """What both records measured: name, zoo size, both throughputs, and how many times as fast the second is.
-
-    Raises:
-      ValueError: if they measured nothing in common, or on more or fewer samples.
-    """
+    """What both records measured: name, zoo size, both throughputs, and how many times as fast the second is."""
     if one.samples != other.samples:
         raise ValueError(
             f"samples: must have records of equally many samples, got {one.samples:,} and {other.samples:,}"

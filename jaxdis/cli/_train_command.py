@@ -7,8 +7,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._options import Cache, DataOptions, Sources
-from jaxdis.cli._pictures import own_pictures
+from jaxdis.cli._options import Cache, DataOptions, Sources, own_pictures
 
 SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
 # Options of variational autoencoders alone.

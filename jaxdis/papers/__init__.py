@@ -13,28 +13,9 @@ A paper from outside is registered by :func:`register`, or by an entry point of 
 import warnings
 from importlib.metadata import entry_points
 
-from jaxdis.papers import dangnhu2022, eastwood2018, julka2024, locatello2020, mahon2024
-from jaxdis.papers.harness import (
-    Beside,
-    Content,
-    Fact,
-    Figure,
-    Finding,
-    Finished,
-    Level,
-    Measured,
-    Paper,
-    Part,
-    Piece,
-    Preset,
-    Printed,
-    Reproduction,
-    Run,
-    Scale,
-    exact,
-    printed_in,
-    reproduce,
-)
+from jaxdis.papers import dangnhu2022, eastwood2018, harness, julka2024, locatello2020, mahon2024
+from jaxdis.papers.harness import *  # noqa: F403
+from jaxdis.papers.harness import Paper
 from jaxdis.study import STUDIES
 
 PAPERS: dict[str, Paper] = {}
@@ -68,26 +49,4 @@ for _point in entry_points(group="jaxdis.papers"):
             f"papers: {_point.value} of an entry point cannot be used ({error})", RuntimeWarning, stacklevel=2
         )
 
-__all__ = [
-    "PAPERS",
-    "Beside",
-    "Content",
-    "Fact",
-    "Figure",
-    "Finished",
-    "Finding",
-    "Level",
-    "Measured",
-    "Paper",
-    "Part",
-    "Piece",
-    "Preset",
-    "Printed",
-    "Reproduction",
-    "Run",
-    "Scale",
-    "exact",
-    "printed_in",
-    "register",
-    "reproduce",
-]
+__all__ = ["PAPERS", "register", *harness.__all__]

@@ -2,10 +2,9 @@
 
 from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study._library import STUDIES
-from jaxdis.study._run_study import run, status
+from jaxdis.study._run_study import WORKS, Work, run, status, work_of
 from jaxdis.study._store import Store, StoreError
-from jaxdis.study._trained import TrainedWork
-from jaxdis.study._work import WORKS, Work, work_of
+from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.certificate import Calibration
 
 __all__ = [

@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -21,10 +22,9 @@ from jaxdis.models.networks._architectures import num_parameters
 from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._step import begin, update
 from jaxdis.models.training._train import resolved_config
-from jaxdis.study._cells import Member
-from jaxdis.study._definition import Study, Training
+from jaxdis.study._definition import Member, Study, Training
+from jaxdis.study._run_study import Totals, status, work_of
 from jaxdis.study._store import KINDS
-from jaxdis.study._work import Totals
 
 # Seconds of scores of studies that no row of METRICS knows, at the size of ``usual_seconds``.
 SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination": 2.2}
@@ -117,3 +117,39 @@ def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
         product(square).block_until_ready()
         count += 1
     return 2 * size**3 * count / elapsed
+
+
+class Cost(NamedTuple):
+    """What remains to be computed for one kind of cell."""
+
+    cells: int
+    missing: int
+    flops: float
+    seconds: float
+    disk_bytes: float
+    memory_bytes: float
+
+
+def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
+    """What the cells missing in ``out`` cost, by kind (all cells when None).
+
+    - ``flops``: for training, the products in one update (:func:`~jaxdis._core.operations.operations`, without
+      rendering) times updates times members. Operations in scores are not counted, since their loops depend on the
+      data; ``flops`` is then 0.
+    - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study._cost.TRAINING_EFFICIENCY`
+      of a matrix product's rate, measured now; scores take the times in a table. Expect a factor of two either way.
+    - ``disk_bytes``: for records, without checkpoints.
+    - ``memory_bytes``: for one member, with the largest model and metric, see
+      :func:`~jaxdis._core.operations.live_bytes`. A CPU device holds one member at a time, an accelerator as many as
+      fit.
+    """
+    work = work_of(study)
+    total = {kind: len(names) for kind, names in work.wanted().items()}
+    done = dict.fromkeys(total, 0) if out is None else status(work, out, extend=extend).done
+    left = {kind: 1 - done[kind] / total[kind] for kind in total}
+    return {
+        kind: Cost(
+            total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals[:3]), totals.memory_bytes
+        )
+        for kind, totals in work.costs().items()
+    }

@@ -1,24 +1,26 @@
 """A study as a value, and its cells: train → encode → score, each identified by what it depends on."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdis._core.html_table import html_table
 from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, checked_value
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
-from jaxdis.metrics._newer_metrics import NEWER
+from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.metrics._plan import check_validation, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
 from jaxdis.models.training._kept import checked_keep
-from jaxdis.study import _study_text as study_text
+from jaxdis.study._store import cell_id, ids_of_children
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
 NUMERICS = 16
@@ -195,10 +197,10 @@ class Study:
             raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
     def __repr__(self) -> str:
-        return study_text.as_text(self)
+        return as_text(self)
 
     def _repr_html_(self) -> str:
-        return study_text.as_html(self)
+        return as_html(self)
 
     def _check_kind(self) -> None:
         """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
@@ -297,13 +299,10 @@ class Study:
 def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
     """Metrics for members and for seeds, by name or as a mapping; ``"all"`` leaves out newer rows, so that studies
     stay.
-
-    Raises:
-      ValueError: as :func:`jaxdis.metrics._plan.plan_of`.
     """
     if not isinstance(metrics, Mapping):
         table = METRICS | SEED_METRICS
-        metrics = [name for name in table if name not in NEWER] if metrics == "all" else metrics
+        metrics = [name for name in table if name not in NOT_IN_STUDIES] if metrics == "all" else metrics
         metrics = {name: table[name] for name in names_of(metrics, table, "metric")}
     of_members = {name: metric for name, metric in metrics.items() if not isinstance(metric, Udr)}
     checked = dict(plan_of(of_members)) if of_members or not metrics else {}
@@ -320,3 +319,126 @@ def metric_of(study, column: str) -> str | None:
     """The metric in a study, or in anything with ``metrics``, that a column belongs to; None for labels and losses."""
     owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
     return max(owners, key=len, default=None)
+
+
+if TYPE_CHECKING:
+    from jaxdis.study._definition import Study
+
+# Trainings that are listed in text.
+MOST_SHOWN = 5
+
+
+def as_text(study: "Study") -> str:
+    """``Study('mine', 2 metrics)``, and a line each for the first trainings."""
+    rows = [f"  {method} on {data}: {count} members" for method, data, count in _rows(study)[:MOST_SHOWN]]
+    more = [f"  and {len(study.trainings) - MOST_SHOWN} more"] * (len(study.trainings) > MOST_SHOWN)
+    return "\n".join([f"Study({study.name!r}, {len(study.metrics)} metrics)", *rows, *more])
+
+
+def as_html(study: "Study") -> str:
+    """A row for each training, under the metrics' names."""
+    title = f"Study {study.name}: {', '.join(name for name, _ in study.metrics)}"
+    return html_table(title, ["method", "data", "members"], _rows(study))
+
+
+def _rows(study: "Study") -> list[tuple[str, str, int]]:
+    """The method, the data and how many members, for every training."""
+    configs = ((training.config, len(training.members()[2])) for training in study.trainings)
+    return [(type(config.method).__name__, config.data, count) for config, count in configs]
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One row in a study: a trained model with its cells' ids. Small, since it is sent to workers.
+
+    ``seeds`` are the ids of the codes under all seeds of its setting, its own among them. ``last`` is False for members
+    that are kept along training, whose label says after how many updates.
+    """
+
+    training: int
+    row: int
+    label: dict = dataclasses.field(hash=False)
+    train: str
+    encode: str
+    scores: tuple[str, ...]
+    seeds: tuple[str, ...] = ()
+    last: bool = True
+
+
+def cells(study: Study) -> Iterator[Member]:
+    """Every member in order: trainings, then variants, settings, seeds, and updates."""
+    ids = [_score_ids(study, name) for name, _ in study.metrics]
+    encode_id = ids_of_children(lambda train: encode_spec(study, train))
+    for position, training in enumerate(study.trainings):
+        _, hyperparameters, of_rows = training.members()
+        ends = [{"updates": number} for number in (*training.keep, training.config.steps)] if training.keep else [{}]
+        rows = [row for row in range(len(of_rows)) for _ in ends]
+        labels = [{**label, **end} for label in of_rows for end in ends]
+        pairs = list(zip(rows, labels, strict=True))
+        trained = [cell_id(train_spec(training, hyperparameters, label, row)) for row, label in pairs]
+        encoded = [encode_id(train) for train in trained]
+        alike: dict[tuple, list[str]] = {}
+        for label, encode in zip(labels, encoded, strict=True):
+            alike.setdefault(_setting(label), []).append(encode)
+        for (row, label), train, encode in zip(pairs, trained, encoded, strict=True):
+            seeds = tuple(alike[_setting(label)])
+            scores = tuple(score_id(encode, seeds) for score_id in ids)
+            last = label.get("updates", training.config.steps) == training.config.steps
+            yield Member(position, row, label, train, encode, scores, seeds if study.metrics_of_seeds else (), last)
+
+
+def _score_ids(study: Study, name: str) -> Callable[[str, Sequence[str]], str]:
+    """A score's id by the ids of codes: the member's, and those of all seeds of its setting."""
+    if name in dict(study.metrics_of_seeds):
+        return lambda encode, seeds: cell_id(score_spec(study, encode, name, seeds))
+    of_member = ids_of_children(functools.partial(score_spec, study, name=name))
+    return lambda encode, seeds: of_member(encode)
+
+
+def _setting(label: Mapping) -> tuple:
+    return tuple((key, value) for key, value in label.items() if key != "seed")
+
+
+def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
+    numbers = {name: float(column[row]) for name, column in zip(hyperparameters._fields, hyperparameters, strict=True)}
+    return {
+        "kind": "train",
+        "config": _config(training.config, label["model"]),
+        "hyperparameters": numbers,
+        "seed": label["seed"],
+        "pool": training.pool,
+        "held_out": training.held_out,
+        "held_out_share": training.held_out_share,
+        **restrictions_of(training),
+        **_updates(training, label),
+        "numerics": NUMERICS,
+    }
+
+
+@functools.lru_cache(maxsize=256)
+def _config(config: Config, model: str) -> dict:
+    """What describes the program that trains one variant alone."""
+    return describe(dataclasses.replace(config, method=config.method.alone(model)))
+
+
+def _updates(training: Training, label: Mapping) -> dict:
+    """The updates after which a member was kept; nothing after all, so that it is the same member in any study."""
+    return {} if label.get("updates") in (None, training.config.steps) else {"updates": label["updates"]}
+
+
+def encode_spec(study: Study, train: str) -> dict:
+    return {"kind": "encode", "train": train, "sampling": dataclasses.asdict(study.sampling), "numerics": NUMERICS}
+
+
+def score_spec(study: Study, encode: str, name: str, seeds: Sequence[str] = ()) -> dict:
+    """What specifies a score of the codes ``encode``; a metric of seeds depends on the codes of all ``seeds``."""
+    metric = dict(study.metrics)[name]
+    cell = {"kind": "score", "encode": encode, "metric": _described(metric), "numerics": NUMERICS}
+    if isinstance(metric, Udr):
+        return {**cell, "seeds": sorted(seeds)}
+    return {**cell, "novel": name in study.novel}
+
+
+@functools.cache
+def _described(metric: Metric | Udr | SlotMetric) -> dict:
+    return metric.describe()

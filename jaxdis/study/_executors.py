@@ -34,10 +34,6 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
       name: ``None`` for this process, ``processes:4`` for that many workers on this machine, ``dask://HOST:PORT`` for a
         Dask scheduler's workers.
       cache: folder for the workers' compiled programs.
-
-    Raises:
-      ValueError: for another name.
-      OSError: if there is no scheduler at that address.
     """
     if name is None:
         yield None
@@ -55,11 +51,7 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
 
 
 def check_name(name: str) -> None:
-    """Check an executor's name.
-
-    Raises:
-      ValueError: for an unknown one.
-    """
+    """Check an executor's name."""
     kind, _, argument = name.partition(":")
     host, _, port = argument.removeprefix("//").rpartition(":")
     if kind == "processes" and _number(argument, MOST_PROCESSES):

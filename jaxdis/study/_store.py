@@ -1,5 +1,6 @@
 """Results on disk: one file per cell, written entirely or not at all by the first writer. Nothing is ever unpickled."""
 
+import contextlib
 import hashlib
 import io
 import json
@@ -23,7 +24,6 @@ from jaxdis._core.files import (
     write_whole,
 )
 from jaxdis._core.options import checked, shown
-from jaxdis.study._locks import locked
 
 KINDS = ("train", "encode", "score")
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -334,11 +334,7 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
 
 
 def read_object(path: Path) -> dict:
-    """Read a study's JSON object.
-
-    Raises:
-      StoreError: for a file that holds none. FileNotFoundError where there is nothing.
-    """
+    """Read a study's JSON object."""
     try:
         return read_json(path)
     except DamagedFile as error:
@@ -382,3 +378,47 @@ def _owners(column: str) -> set[str]:
     """The names that a column may belong to: ``mig.per_factor`` to ``mig`` and ``mig.per_factor``."""
     words = column.split(".")
     return {".".join(words[:count]) for count in range(1, len(words) + 1)}
+
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a file's lock, which ends with the process; False while another holds it, unless this one waits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as file:
+        taken = True
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                taken = False
+            except OSError:  # a file system without locks
+                pass
+        yield taken
+
+
+def lock_of(folder: Path) -> Path:
+    """Name the file that locks a batch's folder."""
+    return folder.with_name(f"{folder.name}.lock")
+
+
+def clear(folder: Path) -> None:
+    """Remove a finished batch's folder, and its lock: whoever still waits for it finds every cell published."""
+    shutil.rmtree(folder, ignore_errors=True)
+    lock_of(folder).unlink(missing_ok=True)
+
+
+def clear_all(folder: Path) -> None:
+    """Remove all batch folders that nobody holds, in a study that has nothing left to train."""
+    if not folder.is_dir():
+        return
+    remove_leftovers(folder)
+    for name in {path.name.removesuffix(".lock") for path in folder.iterdir()}:
+        with locked(lock_of(folder / name), wait=False) as taken:
+            if taken:
+                clear(folder / name)

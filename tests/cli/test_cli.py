@@ -23,8 +23,7 @@ import pytest
 import jaxdis
 from jaxdis import cli
 from jaxdis._core.references import REFERENCES
-from jaxdis.cli import main
-from jaxdis.cli._commands import COMMANDS
+from jaxdis.cli import COMMANDS, main
 from jaxdis.cli._listing import rows_of
 
 
@@ -406,7 +405,7 @@ WORKING = {
         ("study", "run", "calibration", "--out", "{out}"),
         "jaxdis.study.run",
     ),
-    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._study_plan.plan"),
+    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._cost.plan"),
     "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.cli._throughput.measure"),
     "show": (("show", "{codes}"), "jaxdis.evaluation._relate.relate"),
 }

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis.cli import main
-from jaxdis.cli._commands import COMMANDS
+from jaxdis.cli import COMMANDS, main
 
 # Colors, a title, a bell, a cursor that moves back, 8-bit control characters, a turn of direction, and a forged line.
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x08\x9b2J\u202e\rx\nforged: line"

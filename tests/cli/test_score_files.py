@@ -293,7 +293,7 @@ def test_what_was_computed_for_many_files_is_kept(folder, monkeypatch, rows_of_t
 
 
 def test_quick_metrics_are_computed_for_all_files_first(folder, monkeypatch, rows_of_two):
-    monkeypatch.setattr("jaxdis.cli._arrivals.seconds_of", lambda stage: stage[0][0] == "sap_r2")
+    monkeypatch.setattr("jaxdis.cli._score_tables.seconds_of", lambda stage: stage[0][0] == "sap_r2")
     calls, metrics = interrupted_at(99, monkeypatch), ["--metrics", "sap_r2", "mig", "mcc"]
     rows = scored(folder, *metrics, "--json", str(folder / "scores.json"))
     assert calls == [(2, ["mig", "mcc"])] * 3 + [(2, ["sap_r2"])] * 3

@@ -9,10 +9,10 @@ from jaxdis import METRICS
 from jaxdis._core.roofline import Cost
 from jaxdis._core.targets import TARGETS
 from jaxdis.cli import _estimates as estimates
+from jaxdis.cli import _estimates as report
 from jaxdis.cli import _first_hour as first_hour
-from jaxdis.cli import _target_report as report
 from jaxdis.cli import main
-from jaxdis.cli._first_hour_programs import Scored, Trained
+from jaxdis.cli._first_hour import Scored, Trained
 from jaxdis.models import Mlp, Vae
 from tests.aot.test_compiles import available
 

@@ -23,7 +23,7 @@ from jaxdis.data.files import _smallnorb_file as smallnorb
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models._config import describe, restored
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study._cells import cells
+from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
 from tests.data.publishers import (

@@ -121,7 +121,7 @@ def test_every_place_takes_the_seconds_of_a_metric_from_the_table():
         seconds, usual = seconds_at(metric.source, USUAL), usual_seconds(metric)
         assert usual == max(seconds, LIGHT_SECONDS) == stage_seconds(((name, metric),))
         said = "less than 0.1 s" if usual < 0.1 else f"about {seconds:.2g} s"
-        assert f"Takes {said} per member of 10,000 samples × 10 codes" in rows[name].detail()
+        assert f"Takes {said} per member of 10,000 samples × 10 codes" in rows[name].detail
         assert score_seconds([(name, metric)], 10_000, 10) == usual
     own = dataclasses.replace(METRICS["mig"], about=About("Mine", "What?", (), measured_seconds=7.0))
     assert usual_seconds(own) == 7

@@ -15,7 +15,7 @@ from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._stages import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
-from jaxdis.metrics._newer_metrics import NEWER
+from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.metrics._plan import plan_of
 from tests.programs import check_products
 
@@ -112,7 +112,7 @@ def reads(name: str, relation) -> bool:
 
 
 def quick_if_older(names):
-    return [pytest.param(name, marks=pytest.mark.slow) if name in NEWER else name for name in names]
+    return [pytest.param(name, marks=pytest.mark.slow) if name in NOT_IN_STUDIES else name for name in names]
 
 
 def constant_code(codes):
@@ -230,7 +230,7 @@ def of_rows(slow):
 
 
 # Of the newer rows, tests that need one program are quick; those that compile another for each variant are slow.
-every_metric, in_one_program = of_rows({*WIDE, *NEWER}), of_rows(WIDE)
+every_metric, in_one_program = of_rows({*WIDE, *NOT_IN_STUDIES}), of_rows(WIDE)
 every_relation = pytest.mark.parametrize("name", RELATIONS, scope="module")
 
 

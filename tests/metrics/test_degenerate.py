@@ -7,7 +7,7 @@ import pytest
 
 from jaxdis import METRICS, codes, evaluate
 from jaxdis.metrics._between_members import udr
-from jaxdis.metrics._newer_metrics import NEWER
+from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 
 SCORES = ("factor_vae", "beta_vae", "irs", "total_correlation", "code_information")
 QUICK = {"num_train": 1000, "num_eval": 500}
@@ -27,7 +27,8 @@ def families():
     for name, metric in METRICS.items():
         together.setdefault(metric.source, []).append(name)
     return [
-        pytest.param(names, marks=pytest.mark.slow if NEWER.keys() & set(names) else ()) for names in together.values()
+        pytest.param(names, marks=pytest.mark.slow if NOT_IN_STUDIES & set(names) else ())
+        for names in together.values()
     ]
 
 

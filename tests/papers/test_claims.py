@@ -7,12 +7,12 @@ import pytest
 
 from jaxdis.papers import PAPERS
 from jaxdis.papers.eastwood2018 import _claims as eastwood2018_claims
-from jaxdis.papers.eastwood2018._tables import Numbers
+from jaxdis.papers.eastwood2018._claims import Numbers
 from jaxdis.papers.harness import _verdict as verdict
-from jaxdis.papers.harness._printed import printed_in
+from jaxdis.papers.harness._printed import printed_in, words_in
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN
 from jaxdis.papers.locatello2020 import _claims as locatello2020_claims
-from jaxdis.papers.locatello2020 import _metric_claims as metric_claims
+from jaxdis.papers.locatello2020 import _claims as metric_claims
 from jaxdis.papers.locatello2020._claims import claims
 from jaxdis.papers.locatello2020._run import COLUMNS, MATRICES
 from jaxdis.papers.mahon2024 import _claims as mahon2024_claims
@@ -154,18 +154,17 @@ def test_findings_turned_around_do_not_hold():
 def test_remarks_on_the_small_form_are_of_claims_and_of_the_small_form_alone(found, monkeypatch):
     monkeypatch.setattr(verdict, "REPLICATES", 2)
     small = {one.claim.id: one for one in claims(planted(), STABLE, IMPOSSIBLE, small=True)}
-    remarks = locatello2020_claims.SMALL_REMARKS
+    remarks = words_in(PAPERS["locatello2020"].package)["remarks_small"]
     assert remarks.keys() <= found.keys()
     assert all(small[name].remark == remark != found[name].remark for name, remark in remarks.items())
 
 
 def test_remarks_are_on_claims_of_their_papers():
-    for key, remarks in (
-        ("locatello2020", locatello2020_claims.REMARKS),
-        ("mahon2024", mahon2024_claims.REMARKS | mahon2024_claims.SMALL_REMARKS),
-        ("eastwood2018", eastwood2018_claims.SMALL_REMARKS),
-    ):
-        assert remarks.keys() <= printed_in(PAPERS[key].package).claims.keys()
+    for paper in PAPERS.values():
+        words = words_in(paper.package)
+        remarks = {**words.get("remarks", {}), **words.get("remarks_small", {})}
+        assert remarks
+        assert remarks.keys() <= printed_in(paper.package).claims.keys()
 
 
 @pytest.mark.slow

@@ -11,18 +11,16 @@ from jaxdis._core.spec import Spec
 from jaxdis.data import DataSource
 from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.metrics import Direct
-from jaxdis.papers.eastwood2018 import _study as module
+from jaxdis.papers.eastwood2018 import _run as module
+from jaxdis.papers.eastwood2018._claims import Numbers
 from jaxdis.papers.eastwood2018._page import _tables
 from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regression
-from jaxdis.papers.eastwood2018._tables import Numbers
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.study import STUDIES
-from jaxdis.study._cells import cells
-from jaxdis.study._definition import Study
-from jaxdis.study._make import novel_samples_of, samples_of
-from jaxdis.study._run_study import run
+from jaxdis.study._compute_cells import novel_samples_of, samples_of
+from jaxdis.study._definition import Study, cells
+from jaxdis.study._run_study import run, work_of
 from jaxdis.study._store import Store
-from jaxdis.study._work import work_of
 
 LASSO = Direct(Spec(lasso_regression))
 FOREST = Direct(Spec(forest_regression)).with_options(depth=(2, 3), trees=2, max_bins=8)

@@ -10,8 +10,7 @@ from jaxdis.papers import PAPERS
 from jaxdis.papers.dangnhu2022 import _run as dangnhu2022
 from jaxdis.papers.eastwood2018 import _run as eastwood2018
 from jaxdis.papers.harness import _verdict as verdict
-from jaxdis.papers.harness._paper import Paper, Piece
-from jaxdis.papers.harness._reproduce import reproduce
+from jaxdis.papers.harness._paper import Paper, Piece, reproduce
 from jaxdis.papers.harness._scale import Scale
 from jaxdis.papers.julka2024 import _run as julka2024
 from jaxdis.papers.locatello2020 import _run as locatello2020

@@ -6,8 +6,8 @@ import pytest
 from jaxdis import models
 from jaxdis.data import DATASETS
 from jaxdis.papers import PAPERS
-from jaxdis.papers.harness._small_forms import small
-from jaxdis.papers.mahon2024 import _models as mahon
+from jaxdis.papers.harness._scale import small
+from jaxdis.papers.mahon2024 import _run as mahon
 from tests.models.conftest import changed
 
 RUNS = {key: paper.preset.make for key, paper in PAPERS.items() if paper.preset is not None}

@@ -6,7 +6,7 @@ import pytest
 from jaxdis.data._teapot import SPACE
 from jaxdis.data.synthetic import CASES
 from jaxdis.papers import PAPERS
-from jaxdis.papers.harness._beside import csv_rows
+from jaxdis.papers.harness._page import csv_rows
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.mahon2024._page import from_print
 

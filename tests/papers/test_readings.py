@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis.papers.harness import _readings as r
-from jaxdis.study.report._result_table import variance_explained
+from jaxdis.study.report._statistics import variance_explained
 
 
 def table(rows, **columns):

@@ -9,11 +9,9 @@ import pytest
 
 from jaxdis import plots
 from jaxdis.papers import PAPERS
-from jaxdis.papers.harness._beside import Beside, Measured, csv_rows, in_spreads, section
-from jaxdis.papers.harness._paper import Paper, Piece, floats
-from jaxdis.papers.harness._paper_page import Content, Figure, render
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, csv_rows, in_spreads, render, section
+from jaxdis.papers.harness._paper import Paper, Piece, floats, reproduce
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
-from jaxdis.papers.harness._reproduce import reproduce
 from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
 from jaxdis.study._store import canonical
 from tests.study.tiny import tiny

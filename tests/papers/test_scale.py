@@ -7,14 +7,13 @@ import pytest
 from jaxdis.metrics import METRICS
 from jaxdis.models import Mlp, Pca
 from jaxdis.papers import PAPERS, Content, Reproduction, Scale
-from jaxdis.papers.dangnhu2022._study import dangnhu2022
-from jaxdis.papers.harness._differences import shortfalls
-from jaxdis.papers.harness._reproduce import judged
-from jaxdis.papers.harness._scale import H100_RATE, scaled
-from jaxdis.papers.harness._small_forms import small as small_form
+from jaxdis.papers.dangnhu2022._run import dangnhu2022
+from jaxdis.papers.harness._paper import judged
+from jaxdis.papers.harness._scale import H100_RATE, scaled, shortfalls
+from jaxdis.papers.harness._scale import small as small_form
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, UNSEEN, Finding, Part, counts, exact
-from jaxdis.papers.locatello2020._study import locatello2020
-from jaxdis.papers.mahon2024._study import mahon2024
+from jaxdis.papers.locatello2020._run import locatello2020
+from jaxdis.papers.mahon2024._run import mahon2024
 from jaxdis.study import work_of
 from tests.study.tiny import tiny
 

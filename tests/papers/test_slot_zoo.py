@@ -7,13 +7,13 @@ import pytest
 
 from jaxdis.data import DATASETS
 from jaxdis.papers.dangnhu2022 import _slot_zoo as slot_zoo
-from jaxdis.papers.dangnhu2022._figures import figures
-from jaxdis.papers.dangnhu2022._study import dangnhu2022
-from jaxdis.papers.harness._beside import in_spreads
+from jaxdis.papers.dangnhu2022._page import figures
+from jaxdis.papers.dangnhu2022._run import dangnhu2022
+from jaxdis.papers.harness._page import in_spreads
 from jaxdis.papers.harness._paper import Finished
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, Finding
-from jaxdis.study._cells import cells
+from jaxdis.study._definition import cells
 
 PRINTED = printed_in("jaxdis.papers.dangnhu2022")
 SAMPLES = {"multi_dsprites": 50_000, "clevr6": 25_000}

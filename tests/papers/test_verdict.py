@@ -21,9 +21,9 @@ from jaxdis.papers.harness._verdict import (
     resampled,
     share,
 )
-from jaxdis.study.report._seed_statistics import Interval
+from jaxdis.study.report._statistics import Interval
 
-CLAIM = Claim("one", "§1", "More is more.", "difference", "> 0", "")
+CLAIM = Claim("one", "§1", "More is more.", "")
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,14 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.data import DATASETS
 from jaxdis.data._regions import RandomCells
-from jaxdis.metrics._newer_metrics import NEWER
+from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import STUDIES, Sampling, Study, Training, status, work_of
-from jaxdis.study import _make as make
-from jaxdis.study._cells import cells, encode_spec, score_spec, train_spec
-from jaxdis.study._cost import SCORE_SECONDS, model_cost
-from jaxdis.study._definition import metric_of, study_plan
+from jaxdis.study import _compute_cells as compute
+from jaxdis.study._cost import SCORE_SECONDS, model_cost, plan
+from jaxdis.study._definition import cells, encode_spec, metric_of, score_spec, study_plan, train_spec
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store, cell_id
-from jaxdis.study._study_plan import plan
 from tests.study.tiny import tiny
 
 PAIR = {"shape": 1, "scale": 3}
@@ -38,11 +36,11 @@ def has_pair(factors: np.ndarray) -> np.ndarray:
 def test_a_held_out_combination_is_not_trained_on_and_is_kept_apart(tmp_path):
     study = held_out()
     training = study.trainings[0]
-    samples = make.samples_of(training, study.sampling)
+    samples = compute.samples_of(training, study.sampling)
     for factors in (samples.train, samples.test):
         assert not has_pair(np.asarray(factors.values)).any()
     assert not np.array_equal(samples.train.values[:200], samples.test.values)
-    novel = np.asarray(make.novel_samples_of(training, study.sampling).values)
+    novel = np.asarray(compute.novel_samples_of(training, study.sampling).values)
     assert has_pair(novel).all()
     assert len(np.unique(novel, axis=0)) > 100  # everything else varies
     run(study, tmp_path)
@@ -58,7 +56,7 @@ def test_a_held_out_combination_is_not_trained_on_and_is_kept_apart(tmp_path):
 def test_a_random_share_of_the_combinations_is_held_out_of_training_and_is_what_learners_are_tested_on():
     study = held_out()
     training = dataclasses.replace(study.trainings[0], held_out=(), held_out_share=0.1)
-    samples = make.samples_of(training, Sampling(4000, 1000))
+    samples = compute.samples_of(training, Sampling(4000, 1000))
     held = RandomCells(0.1)
     assert not np.asarray(held(samples.train.values)).any()
     assert np.asarray(held(samples.test.values)).all()
@@ -67,7 +65,7 @@ def test_a_random_share_of_the_combinations_is_held_out_of_training_and_is_what_
     assert left == pytest.approx(0.9, abs=0.002)  # 73,728 of 737,280, to four standard deviations
     assert next(cells(dataclasses.replace(study, trainings=(training,)))).train != next(cells(study)).train
     both = dataclasses.replace(training, held_out=tuple(PAIR.items()))
-    assert not has_pair(np.asarray(make.samples_of(both, Sampling(400, 400)).test.values)).any()
+    assert not has_pair(np.asarray(compute.samples_of(both, Sampling(400, 400)).test.values)).any()
     with pytest.raises(ValueError, match="held_out_share: must be a share from 0 to less than 1, got 1"):
         dataclasses.replace(training, held_out_share=1.0)
 
@@ -162,7 +160,7 @@ def test_correlated_factors_are_part_of_what_is_trained():
     assert [member.train for member in cells(plain)] != [member.train for member in cells(other)]
     assert "correlated" not in str(plain.describe())  # what was trained before keeps its ids
     assert "correlated" in str(other.describe())
-    space, _ = make._seen(training)
+    space, _ = compute._seen(training)
     shape, scale = np.asarray(space.sample(jax.random.key(0), 2000))[:, :2].T
     assert np.corrcoef(shape, scale)[0, 1] > 0.8
 
@@ -171,5 +169,5 @@ def test_all_metrics_of_a_study_are_those_it_was_stored_with():
     """Rows that the library has gained since are studied by name."""
     plan = dict(study_plan("all"))
     assert {"mig", "edi", "udr"} <= plan.keys()
-    assert not plan.keys() & NEWER.keys()
+    assert not plan.keys() & NOT_IN_STUDIES
     assert [name for name, _ in study_plan(["mig", "r2_linear"])] == ["mig", "r2_linear"]

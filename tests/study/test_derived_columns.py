@@ -16,8 +16,8 @@ from jaxdis.metrics._seed_metrics import Udr
 from jaxdis.models import load
 from jaxdis.models._evidence import evidence
 from jaxdis.study import Sampling
-from jaxdis.study import _make as make
-from jaxdis.study._cells import cells
+from jaxdis.study import _compute_cells as compute
+from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
 from tests.study.tiny import tiny
@@ -80,7 +80,7 @@ def test_codes_equal_to_the_prior_are_not_informative():
 def test_losses_of_samples_are_the_evidence_of_their_images(finished):
     study, store, table = finished
     member = next(cells(study))
-    samples = make.samples_of(study.trainings[0], study.sampling)
+    samples = compute.samples_of(study.trainings[0], study.sampling)
     images = samples.render(samples.train.values)
     zoo = load(store.path("train", member.train, ".npz"))
     key = jax.random.fold_in(jax.random.key(0), 0)

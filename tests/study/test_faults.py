@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from jaxdis.metrics import METRICS
-from jaxdis.study import _locks as locks
-from jaxdis.study import _make as make
+from jaxdis.study import _compute_cells as compute
+from jaxdis.study import _store as store
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
 from jaxdis.study.report._report import write_report
@@ -66,24 +66,24 @@ def test_a_full_disk_on_the_command_line(small_disk):
 
 
 def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
-    path = locks.lock_of(tmp_path / "partial" / "batch")
-    with locks.locked(path) as first, locks.locked(path, wait=False) as second:
+    path = store.lock_of(tmp_path / "partial" / "batch")
+    with store.locked(path) as first, store.locked(path, wait=False) as second:
         assert (first, second) == (True, False)
-    with locks.locked(path, wait=False) as third:
+    with store.locked(path, wait=False) as third:
         assert third
-    program = "import sys, time; from pathlib import Path; from jaxdis.study import _locks\n"
-    program += "with _locks.locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+    program = "import sys, time; from pathlib import Path; from jaxdis.study import _store\n"
+    program += "with _store.locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        with locks.locked(path, wait=False) as fourth:
+        with store.locked(path, wait=False) as fourth:
             assert not fourth
         holder.kill()
-    with locks.locked(path, wait=False) as fifth:
+    with store.locked(path, wait=False) as fifth:
         assert fifth
 
 
 def test_what_another_version_began_to_train_starts_over(tmp_path, monkeypatch):
-    study, train_in, started = tiny(), make._train_in, []
+    study, train_in, started = tiny(), compute._train_in, []
 
     def after_another(partial, *rest):
         if not started:
@@ -93,7 +93,7 @@ def test_what_another_version_began_to_train_starts_over(tmp_path, monkeypatch):
         train_in(partial, *rest)
 
     expected = run(study, tmp_path / "alone").read_bytes()
-    monkeypatch.setattr(make, "_train_in", after_another)
+    monkeypatch.setattr(compute, "_train_in", after_another)
     with pytest.warns(UserWarning, match="training starts over: .* holds another run"):
         assert run(study, tmp_path / "resumed").read_bytes() == expected
     assert started[0] == started[1]
@@ -101,8 +101,10 @@ def test_what_another_version_began_to_train_starts_over(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_two_drivers_in_one_folder_train_no_batch_twice(tmp_path, monkeypatch):
-    study, trained, train_in = tiny(steps=40, seeds=3), [], make._train_in
-    monkeypatch.setattr(make, "_train_in", lambda partial, *rest: (trained.append(partial), train_in(partial, *rest)))
+    study, trained, train_in = tiny(steps=40, seeds=3), [], compute._train_in
+    monkeypatch.setattr(
+        compute, "_train_in", lambda partial, *rest: (trained.append(partial), train_in(partial, *rest))
+    )
     expected = run(study, tmp_path / "alone").read_bytes()
     alone = len(trained)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -141,14 +143,13 @@ def test_a_data_name_is_looked_up_in_the_table_alone(name):
 @pytest.mark.slow
 def test_factor_names_are_escaped(tmp_path, monkeypatch):
     from jaxdis.data import DATASETS
-    from jaxdis.study import _make as make
 
     out = tmp_path / "study"
     run(tiny(), out)
     row = DATASETS["dsprites"]
     named = dataclasses.replace(row.space, names=NASTY[: len(row.space.names)])
     renamed = dataclasses.replace(row, space=named, make=lambda **options: (named, row.make(**options)[1]))
-    monkeypatch.setitem(make.DATASETS, "dsprites", renamed)
+    monkeypatch.setitem(compute.DATASETS, "dsprites", renamed)
     page = write_report(tiny(), out).read_text(encoding="utf-8")
     assert "<script>alert" not in page
 
@@ -158,14 +159,14 @@ def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
     out = tmp_path / "study"
     for name in ("0" * 16, "1" * 16):
         (out / "partial" / name).mkdir(parents=True)
-    locks.lock_of(out / "partial" / ("0" * 16)).touch()
-    with locks.locked(locks.lock_of(out / "partial" / ("1" * 16))):
+    store.lock_of(out / "partial" / ("0" * 16)).touch()
+    with store.locked(store.lock_of(out / "partial" / ("1" * 16))):
         run(tiny(), out)
     assert sorted(path.name for path in (out / "partial").iterdir()) == ["1" * 16, "1" * 16 + ".lock"]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(locks.fcntl is None, reason="no locks to go without")
+@pytest.mark.skipif(store.fcntl is None, reason="no locks to go without")
 def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, monkeypatch):
     study = tiny(steps=40, seeds=3)
     expected = run(study, tmp_path / "alone").read_bytes()
@@ -173,7 +174,7 @@ def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, m
     def refuse(file, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(locks.fcntl, "flock", refuse)
+    monkeypatch.setattr(store.fcntl, "flock", refuse)
     for attempt in range(3):
         out = tmp_path / f"shared{attempt}"
         with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -7,16 +7,15 @@ import inspect
 import numpy as np
 import pytest
 
-from jaxdis.papers.locatello2020._study import locatello2020
-from jaxdis.papers.mahon2024._alignment import write_alignments
-from jaxdis.papers.mahon2024._study import mahon2024
+from jaxdis.papers.locatello2020._run import locatello2020
+from jaxdis.papers.mahon2024._report import write_alignments
+from jaxdis.papers.mahon2024._run import mahon2024
 from jaxdis.papers.mahon2024._tables import write_tables
 from jaxdis.study import STUDIES, Study
-from jaxdis.study._run_study import run
-from jaxdis.study._trained import TrainedWork
-from jaxdis.study._work import WORKS, Work, work_of
+from jaxdis.study._run_study import WORKS, Work, run, work_of
+from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.report._report import write_report
-from jaxdis.study.report._transfer import settings_of
+from jaxdis.study.report._statistics import settings_of
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, load, members, train
 from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._training_progress import summary
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study._cells import cells
-from jaxdis.study._make import member_zoo
+from jaxdis.study._compute_cells import member_zoo
+from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
 from jaxdis.study.report._report import write_report

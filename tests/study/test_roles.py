@@ -8,11 +8,11 @@ import pytest
 
 from jaxdis import METRICS
 from jaxdis.study import STUDIES, Sampling
-from jaxdis.study import _make as make
-from jaxdis.study._cells import cells
+from jaxdis.study import _compute_cells as compute
+from jaxdis.study._cost import plan
+from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
-from jaxdis.study._study_plan import plan
 from tests.study.tiny import tiny
 
 CHOOSING = {"lasso": METRICS["dci_lasso"].with_options(penalty=(0.3, 0.01)), "mig": METRICS["mig"]}
@@ -21,7 +21,7 @@ SAMPLING = Sampling(128, 64, validation=32)
 
 def test_validation_samples_are_drawn_apart_and_others_stay():
     training = tiny().trainings[0]
-    samples, without = (make.samples_of(training, sampling) for sampling in (SAMPLING, Sampling(128, 64)))
+    samples, without = (compute.samples_of(training, sampling) for sampling in (SAMPLING, Sampling(128, 64)))
     assert without.validation is None
     for role, size in (("train", 128), ("test", 64)):
         np.testing.assert_array_equal(getattr(samples, role).values, getattr(without, role).values)
@@ -33,7 +33,7 @@ def test_validation_samples_are_drawn_apart_and_others_stay():
 @pytest.mark.slow
 def test_validation_samples_are_like_those_of_training_where_combinations_are_held_out():
     training = dataclasses.replace(tiny().trainings[0], held_out=(("shape", 1), ("scale", 3)), held_out_share=0.1)
-    samples = make.samples_of(training, Sampling(4000, 400, validation=4000))
+    samples = compute.samples_of(training, Sampling(4000, 400, validation=4000))
     seen, held = ({*map(tuple, np.asarray(part.values))} for part in (samples.validation, samples.test))
     assert not seen & held
     assert not any(row[:2] == (1, 3) for row in seen)

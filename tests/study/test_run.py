@@ -16,16 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import jaxdis.study._make as make
 import jaxdis.study._run_study as module
 from jaxdis import METRICS
 from jaxdis._core.files import read_csv_columns
-from jaxdis.study._cells import cells
-from jaxdis.study._definition import Sampling, Study
+from jaxdis.study import _compute_cells as compute
+from jaxdis.study._cost import plan
+from jaxdis.study._definition import Sampling, Study, cells
 from jaxdis.study._run_study import run, status
 from jaxdis.study._store import Store, StoreError
-from jaxdis.study._study_plan import plan
-from jaxdis.study._trained import TrainedWork
+from jaxdis.study._trained_work import TrainedWork
 from tests.study.tiny import tiny
 
 EVERY = tiny().trainings[0].config.method.log_every
@@ -79,7 +78,7 @@ def test_a_lost_or_damaged_score_is_made_again_with_the_same_bytes(finished):
 
 def test_adding_a_metric_trains_nothing(finished, tmp_path, monkeypatch):
     out = shutil.copytree(finished[0], tmp_path / "out")
-    monkeypatch.setattr(make.models, "train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(compute.models, "train", lambda *_, **__: pytest.fail("trained again"))
     wider = tiny(metrics=("mig", "med", "mcc"))
     with pytest.raises(StoreError, match="holds a study that differs: metrics.mcc"):
         run(wider, out)
@@ -198,10 +197,10 @@ def test_a_member_alone_is_a_zoo_of_one(finished):
     out, _ = finished
     study = tiny()
     member = next(iter(cells(study)))
-    zoo = make.member_zoo(study, Store(out), member)
+    zoo = compute.member_zoo(study, Store(out), member)
     assert len(zoo) == 1
     arrays = Store(out).arrays("encode", member.encode)
-    factors, _, _, render = make.samples_of(study.trainings[0], study.sampling)
+    factors, _, _, render = compute.samples_of(study.trainings[0], study.sampling)
     np.testing.assert_array_equal(arrays["factors"], factors.values)
     np.testing.assert_allclose(zoo.encode(factors.values, render=render).mean[0], arrays["mean"], atol=1e-5)
 

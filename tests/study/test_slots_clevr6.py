@@ -13,7 +13,7 @@ from jaxdis.data import DATASETS, DataSource
 from jaxdis.encoders._slot_metrics import Segmentation
 from jaxdis.models import METHODS, About, Config, Method, Slots, Variant
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study import _make as make
+from jaxdis.study import _compute_cells as compute
 from jaxdis.study._run_study import run
 
 SIDE = 16
@@ -63,7 +63,7 @@ def test_a_study_scores_slots_on_scenes_of_six_objects(tmp_path):
     [row] = csv.DictReader(run(study, tmp_path).read_text().splitlines())
     assert -0.2 < float(row["segmentation.ari_foreground"]) < 0.9
     assert 0 < float(row["segmentation.covering"]) < 1
-    drawn, _ = make.scenes_of(training, study.sampling)
+    drawn, _ = compute.scenes_of(training, study.sampling)
     values = np.asarray(drawn.factors.values)
     assert (values[:, 0] == 3).all()
     samples = drawn.samples()

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from jaxdis import plots
-from jaxdis.papers.dangnhu2022._figures import figures
-from jaxdis.papers.dangnhu2022._slot_zoo import SlotZoo, parts_of_claims
+from jaxdis.papers.dangnhu2022._slot_zoo import ARI, OBJECT_D, SPRITES, SlotZoo, parts_of_claims
 from jaxdis.papers.dangnhu2022._slot_zoo import tables as tables_of_zoo
-from jaxdis.papers.harness._beside import Beside, Measured
-from jaxdis.papers.harness._differences import Fact
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
 from jaxdis.papers.harness._paper import Reproduction
-from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
+from jaxdis.papers.harness._verdict import Finding, Part, exact, findings, of_values
 
 # Iterations of EM after which it should have converged.
 EARLY = 20
@@ -27,49 +24,21 @@ def content(made: Reproduction) -> Content:
         "five slots of 16 codes, planted in a known order or shuffled; and"
         f" {len(oracle['regularized'])} autoencoders of objects cut out by their true masks."
     )
-    exact = [("Theorem and chance", _exact())]
+    exact, differences = [("Theorem and chance", _exact())], differences_in(__package__)
     checked_claims = claims(probing, oracle)
     if not made.studies:
         tables = [_table_1(probing), _table_2(oracle)]
-        size = f"No slot model is trained: {small}"
-        return Content(size, [*_OF_SMALL, *FACTS], checked_claims, tables, _figures(probing), exact)
+        differs = [*differences_in(__package__, "differences_small"), *differences]
+        return Content(f"No slot model is trained: {small}", differs, checked_claims, tables, _figures(probing), exact)
     zoo = SlotZoo({name: made.finished(name) for name in made.studies})
     without_groups = made.pieces["independent"]
     size = f"{len(zoo.rows)} models of slots; {small}"
-    printed = printed_in(__package__).claims
-    trained = parts_of_claims(zoo, without_groups, made.pieces["beginning"])
-    study = next(iter(made.studies))
-    both = {checked.claim.id: checked for checked in checked_claims} | {
-        name: Finding(printed[name], tuple(parts), study=study) for name, parts in trained.items() if parts
-    }
+    trained = findings(
+        __package__, parts_of_claims(zoo, without_groups, made.pieces["beginning"]), next(iter(made.studies))
+    )
+    both = {checked.claim.id: checked for checked in (*checked_claims, *trained)}
     drawn = [*_figures(probing), *figures(zoo)]
-    return Content(size, FACTS, list(both.values()), tables_of_zoo(zoo, without_groups), drawn, exact)
-
-
-_OF_SMALL = (
-    "MONet, GENESIS and IODINE are not trained here: their rows of Tables 3 to 6 are not measured. Planted slots"
-    " and autoencoders of true segments stand in for what probing and the KL terms do.",
-    "Multi-dSprites with four objects; images of 32 × 32 pixels; CLEVR6 is left out.",
-    "Two groups of 1,000 scenes in place of ten of 5,000; forests of depth 8 in place of 15.",
-)
-FACTS = (
-    Fact(
-        "Algorithm 1",
-        "EM from the model's order, 100 iterations (20 on CLEVR6)",
-        "that in Table 3; from the best of several orders in all other tables and claims",
-    ),
-    Fact(
-        "App. C.4",
-        "the background slot is left out on both data sets",
-        "on Multi-dSprites alone, so that CLEVR6 has seven slots",
-        "a printed C of .48 would become .52",
-    ),
-    Fact("App. C.4", "4,000 scenes to fit, 500 to validate, 500 to test", "4,000 to fit, 1,000 to test; none validate"),
-    Fact("Metric", "‖f(z) − v‖ / ‖v‖", "of centered properties, so that 1 is the error of the mean"),
-    Fact("App. C.2", "IODINE with the parameters of its authors, who clip gradients", "no clipping, as in the code"),
-    Fact("App. C.2", "MONet as its authors trained it, by RMSProp", "Adam, as in the code"),
-    Fact("Figures 5, 7–9", "scenes by slot, before and after probing", "in the reports of studies, not on the page"),
-)
+    return Content(size, differences, list(both.values()), tables_of_zoo(zoo, without_groups), drawn, exact)
 
 
 # Claims about models of slots, which stand-ins do not refute.
@@ -129,20 +98,8 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Finding]:
             Part("mask codes, intrinsic", of_values([row["mask/intrinsic"] for row in oracle["joint"]]), above=0.1),
         ],
     }
-    printed = printed_in(__package__).claims
-    remarks = {
-        "em_needed_alone": "On planted slots.",
-        "em_finds_iou_order": "Against the planted order; chance is 1/120 and 4.",
-        "ablation_lowers_property": "Autoencoders of objects cut out by true masks.",
-        "mask_is_extrinsic": "An autoencoder of masks and one of masked objects. The latter has to draw objects in"
-        " their places, which it therefore encodes; in GENESIS the mask does that.",
-        "color_first": "Autoencoders of objects cut out by true masks, which encode places first: these change most"
-        " pixels.",
-    }
-    return [
-        Finding(printed[name], tuple(statistics), remarks.get(name, ""), unmet=_STANDINS if name in _OF_MODELS else ())
-        for name, statistics in parts.items()
-    ]
+    checked = findings(__package__, parts, small=True)
+    return [one._replace(unmet=_STANDINS) if one.claim.id in _OF_MODELS else one for one in checked]
 
 
 def _table_1(probing: Mapping) -> Beside:
@@ -188,3 +145,59 @@ def _exact() -> str:
         f" 1 − log₅ 2 = {five:.3f}, for five slots. Table 1's chance level is 1/5! = {chance:.2f} %, and four of"
         " five slots out of place.</p>"
     )
+
+
+LEVELS = {"object": "slots and objects", "property": "codes of a slot and properties"}
+PROJECTIONS = {SPRITES: "Figures 4 and 10", "clevr6": "Figure 11"}
+
+
+def figures(zoo: SlotZoo) -> list[Figure]:
+    """What the regularization changes, disentanglement against segmentation, and the projections of each model."""
+    return [*_against_segmentation(zoo), *_projections(zoo)]
+
+
+def _against_segmentation(zoo: SlotZoo) -> list[Figure]:
+    if SPRITES not in zoo.data:
+        return []
+    columns, groups = {}, []
+    for model in zoo.models(SPRITES):
+        for regularized in (True, False):
+            rows = zoo.of(data=SPRITES, model=model, regularized=regularized)
+            if len(rows["seed"]):
+                groups.append(f"{model}{'' if regularized else ', ablated'}")
+                columns[groups[-1]] = rows
+    drawn = []
+    for panel, name, words in (("a", OBJECT_D, "Disentanglement of objects"), ("b", ARI, "ARI of foreground pixels")):
+        points = {group: rows[name] for group, rows in columns.items()}
+        drawn.append(Figure(f"Figure 3 {panel}", f"{words}, with and without regularization", _points(points)))
+    trained = zoo.of(data=SPRITES, regularized=True)
+    table = {"model": trained["model"], "disentanglement of objects": trained[OBJECT_D], "ARI": trained[ARI]}
+    both = plots.scatter_matrix(table, ["disentanglement of objects"], ["ARI"])
+    words = f"Disentanglement of objects against ARI; colors in the order {', '.join(zoo.models(SPRITES))}"
+    return [*drawn, Figure("Figure 3 c", words, both)]
+
+
+def _points(columns: dict[str, np.ndarray]):
+    """A point per seed; groups may have lost members."""
+    most = max(map(len, columns.values()))
+    padded = {name: np.full(most, np.nan) for name in columns}
+    for name, values in columns.items():
+        padded[name][: len(values)] = values
+    return plots.score_points(padded)
+
+
+def _projections(zoo: SlotZoo) -> list[Figure]:
+    """Mean projected importances of the regularized members of each model."""
+    drawn = []
+    for data, number in PROJECTIONS.items():
+        for place, (level, words) in enumerate(LEVELS.items()) if data in zoo.data else ():
+            parts = {
+                model: zoo.parts(f"{level}.joint", data=data, model=model, regularized=True)
+                for model in zoo.models(data)
+            }
+            for model, members in parts.items():
+                if members:
+                    joint = np.mean(members, axis=0)
+                    picture = plots.hinton(joint, list(dict.fromkeys(pair[place] for pair in zoo.labels(data))))
+                    drawn.append(Figure(number, f"{model}: importances of {words}, mean over seeds", picture))
+    return drawn

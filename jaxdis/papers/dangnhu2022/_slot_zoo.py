@@ -10,16 +10,21 @@ from jaxdis._core.finite import finite, mean
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured
 from jaxdis.models._zoo import concatenate
-from jaxdis.papers.harness._beside import Beside, Measured
+from jaxdis.papers.harness._page import Beside, Measured
 from jaxdis.papers.harness._paper import Finished
 from jaxdis.papers.harness._printed import Row, printed_in
 from jaxdis.papers.harness._readings import lead_of
 from jaxdis.papers.harness._verdict import Part, by_member, by_seed, exact, of_values, share
-from jaxdis.study import _slot_cells as slots
-from jaxdis.study._cells import Member
-from jaxdis.study._definition import Sampling, Training
-from jaxdis.study._make import labels_of_scenes, member_zoo, scenes_of, training_data
-from jaxdis.study.report._seed_statistics import Table, spearman
+from jaxdis.study._compute_cells import (
+    labels_of_scenes,
+    member_zoo,
+    scenes_of,
+    slots_encoded,
+    slots_scored,
+    training_data,
+)
+from jaxdis.study._definition import Member, Sampling, Training
+from jaxdis.study.report._statistics import Table, spearman
 
 SPRITES = "multi_dsprites"
 # Printed columns and those of the studies; segmentation is compared on the pixels of objects.
@@ -149,9 +154,9 @@ def _regularized(run: Finished) -> Iterator[tuple[Training, list[Member]]]:
 def _scored(zoo: models.Zoo, training: Training, sampling: Sampling, metrics: Mapping) -> dict[str, np.ndarray]:
     """All columns of these metrics."""
     drawn, render = scenes_of(training, sampling)
-    seen = slots.encoded(zoo, drawn, render, sampling)
+    seen = slots_encoded(zoo, drawn, render, sampling)
     kinds, numbers = training.config.method.code_kinds, range(len(zoo))
-    scores = slots.scored(tuple(metrics.items()), seen["codes"], seen["segments"], drawn, sampling, numbers, kinds)
+    scores = slots_scored(tuple(metrics.items()), seen["codes"], seen["segments"], drawn, sampling, numbers, kinds)
     return {name: values for _, more in scores for name, values in more.items()}
 
 

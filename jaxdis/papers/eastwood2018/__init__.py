@@ -1,8 +1,7 @@
 """Eastwood & Williams 2018: DCI, and zero-shot transfer of PCA, VAEs and InfoGAN on teapots."""
 
 from jaxdis.papers.eastwood2018 import _page, _run
-from jaxdis.papers.eastwood2018._study import Teapots, eastwood2018
-from jaxdis.papers.eastwood2018._teapots_work import TeapotsWork
+from jaxdis.papers.eastwood2018._run import Teapots, TeapotsWork, eastwood2018
 from jaxdis.papers.harness import Paper, Scale
 from jaxdis.study import WORKS
 

@@ -1,36 +1,93 @@
 """What Eastwood & Williams 2018 claim about their tables, checked on the numbers of a study."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxdis.data._teapot import SPACE
-from jaxdis.papers.eastwood2018._run import SMALL
-from jaxdis.papers.eastwood2018._tables import REGRESSORS, Numbers
-from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Finding, Part, resampled
-from jaxdis.study.report._seed_statistics import Interval
+from jaxdis.papers.harness._verdict import Finding, Part, findings, resampled
+from jaxdis.study._definition import Member
+from jaxdis.study._store import Store, number
+from jaxdis.study.report._statistics import Interval
 
-# Claims that InfoGAN decides, and what the small form makes of them.
-UNTRAINED = ("infogan_best", "zero_shot_vaes_best", "infogan_dead")
-UNTRAINED_REMARK = (
-    f"InfoGAN decides this claim, and the small form ends after {SMALL['steps'] // 5:,} updates of its generator, where"
-    " the paper has 25,000: no verdict on trained models."
-)
-# What the small form makes of other claims that fail in it.
-SMALL_REMARKS = {
-    "pca_worst": "InfoGAN is hardly trained, and the small VAEs predict colors well (NRMSE .2 by lasso), but from"
-    " several codes each. With 3,000 updates in place of 2,000, D by lasso of one seed rises from .13 to .16 (β = 1)"
-    " and from .18 to .22 (β = 6).",
-    "vae_like_beta_vae": "The squared error sums over a quarter of the paper's pixels, so that β weighs four times as"
-    " much.",
-    "forest_below_lasso": "The ratio of PCA is as in print (.62 against .61). That of the VAEs is larger, since the"
-    " forest predicts less well from the small ones (NRMSE .20 to .23 against .09 to .10).",
-    "lasso_vaes_near_pca": "From PCA, the lasso predicts elevation worse than in print (NRMSE .77 against .42), perhaps"
-    " because light and background differ; from the small VAEs, the forest predicts worse.",
-    "forest_scores_higher": "Fails for the completeness of PCA alone, which no training changes.",
-} | dict.fromkeys(UNTRAINED, UNTRAINED_REMARK)
+# Printed names of regressors → metrics of the study.
+REGRESSORS = {"lasso": "lasso", "random_forest": "forest"}
+# Quantities → scores of a metric, and its parts per code or factor.
+_SCORES = {"disentanglement": "disentanglement", "completeness": "completeness", "error": "score"}
+_PARTS = {"disentanglement": "per_code", "completeness": "per_factor", "error": "error"}
+
+
+def name_of(label: dict) -> str:
+    """Give the paper's name of a member's model: ``pca``, ``vae``, ``beta_vae`` or ``infogan``."""
+    if label["model"] != "resnet_vae":
+        return label["model"]
+    return "vae" if label["beta"] == 1 else "beta_vae"
+
+
+def scores_of(store: Store, member: Member) -> dict[str, dict]:
+    """Read what the metrics of a member found, by metric: numbers, and lists."""
+    fields_by_metric: dict[str, dict] = {}
+    for score in member.scores:
+        result = store.result("score", score)
+        for name, value in {**result["columns"], **result["parts"]}.items():
+            metric, _, field = name.partition(".")
+            fields_by_metric.setdefault(metric, {})[field or "score"] = value
+    return fields_by_metric
+
+
+class Numbers(NamedTuple):
+    """The scores of every model and seed, as :func:`scores_of` reads them."""
+
+    scores: Mapping[str, Mapping[int, Mapping[str, Mapping]]]
+
+    @classmethod
+    def read(cls, store: Store, members: Sequence[Member]) -> "Numbers":
+        scores: dict[str, dict] = {}
+        for member in members:
+            scores.setdefault(name_of(member.label), {})[member.label["seed"]] = scores_of(store, member)
+        return cls(scores)
+
+    @property
+    def models(self) -> list[str]:
+        return list(self.scores)
+
+    @property
+    def seeds(self) -> list[int]:
+        return list(dict.fromkeys(seed for by_seed in self.scores.values() for seed in by_seed))
+
+    @property
+    def vaes(self) -> list[str]:
+        return [model for model in ("vae", "beta_vae") if model in self.models]
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Every model with every regressor."""
+        return [(model, regressor) for model in self.models for regressor in REGRESSORS.values()]
+
+    def mean(self, model: str, metric: str, quantity: str) -> np.ndarray:
+        """Give one number per seed, NaN where there is none; empty for a model that the study lacks."""
+        return self._per_seed(model, lambda scores: scores[metric][_SCORES[quantity]])
+
+    def part(self, model: str, metric: str, quantity: str, name: str) -> np.ndarray:
+        """Give that of one factor, or of one code (``c0``, …); empty for a code that models lack."""
+        place = SPACE.names.index(name) if name in SPACE.names else int(name[1:])
+        try:
+            return self._per_seed(model, lambda scores: scores[metric][_PARTS[quantity]][place])
+        except IndexError:
+            return np.array([])
+
+    def error(self, model: str, regressor: str, name: str = "mean", *, unseen: bool = False) -> np.ndarray:
+        """Give the error of a factor or their mean, on test samples or on left-out combinations."""
+        metric = f"{regressor}_unseen" if unseen else regressor
+        return self.mean(model, metric, "error") if name == "mean" else self.part(model, metric, "error", name)
+
+    def _per_seed(self, model: str, value) -> np.ndarray:
+        by_seed = self.scores.get(model)
+        if by_seed is None:
+            return np.array([])
+        return np.array([number(value(by_seed[seed])) if seed in by_seed else np.nan for seed in self.seeds])
 
 
 def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[Finding]:
@@ -43,13 +100,7 @@ def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[F
     parts_by_claim = _of_scores(numbers) | _of_regressors(numbers) | _of_factors(numbers) | _of_unseen(numbers)
     if len(dead):
         parts_by_claim["infogan_dead"] = [_part("largest share of three codes", lambda: dead, below=0.02)]
-    claims_of = printed_in(__package__).claims
-    remarks = SMALL_REMARKS if small and "infogan" in numbers.models else {}
-    return [
-        Finding(claims_of[name], tuple(parts), remarks.get(name, ""), "teapots")
-        for name, parts in parts_by_claim.items()
-        if name in claims_of
-    ]
+    return findings(__package__, parts_by_claim, "teapots", small=small and "infogan" in numbers.models)
 
 
 def _part(name: str, values: Callable[[], np.ndarray], **expected) -> Part:

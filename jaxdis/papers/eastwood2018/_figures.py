@@ -12,11 +12,10 @@ from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.models import Zoo
 from jaxdis.models._encoding import decodes
 from jaxdis.models._traversal import traversals
-from jaxdis.papers.eastwood2018._tables import REGRESSORS, name_of, scores_of
+from jaxdis.papers.eastwood2018._claims import REGRESSORS, name_of, scores_of
 from jaxdis.plots._canvas import Figure, png
-from jaxdis.study._cells import Member
-from jaxdis.study._definition import Study
-from jaxdis.study._make import member_zoo
+from jaxdis.study._compute_cells import member_zoo
+from jaxdis.study._definition import Member, Study
 from jaxdis.study._store import Store, publish
 
 _COLUMNS = 10
@@ -42,13 +41,7 @@ def importances(importance: np.ndarray) -> Figure:
 
 
 def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np.ndarray) -> Figure:
-    """Figure 5: each factor against its most important code, the azimuth against three.
-
-    Args:
-      codes: ``[n, d]``, of which the first 5000 are drawn.
-      factors: ``[n, 5]``.
-      importance: ``[d, 5]``.
-    """
+    """Figure 5: factors ``[n, 5]`` against the most important ``codes [n, d]``, the azimuth against three of them."""
     order = np.argsort(-np.nan_to_num(importance), axis=0)
     pairs = [(0, code) for code in order[:3, 0]] + [(j, order[0, j]) for j in range(1, len(SPACE.names))]
     panels = [(f"code {code}", SPACE.names[j], codes[:5000, code], factors[:5000, j]) for j, code in pairs]
@@ -58,10 +51,7 @@ def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np
 def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> Figure:
     """Figure 6: an image with one code at a time over its range, ordered by the factor that the code encodes best.
 
-    Args:
-      zoo: of one member, a VAE or InfoGAN.
-      images: ``[1, h, w, c]``.
-      importance: ``[d, 5]``.
+    ``zoo`` has one member, a VAE or InfoGAN; ``images [1, h, w, c]``, ``importance [d, 5]``.
     """
     reach = _REACH[zoo.config.method.trained[0]]
     moved = traversals(zoo, images, values=np.linspace(-reach, reach, _COLUMNS))[0, 0]

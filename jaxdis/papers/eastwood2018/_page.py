@@ -4,13 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis.papers.eastwood2018._claims import claims
-from jaxdis.papers.eastwood2018._tables import REGRESSORS, Numbers
-from jaxdis.papers.harness._beside import Beside, Measured
-from jaxdis.papers.harness._differences import Fact, Level
+from jaxdis.papers.eastwood2018._claims import REGRESSORS, Numbers, claims
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
 from jaxdis.papers.harness._paper import Finished, Reproduction
-from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import Table, printed_in
+from jaxdis.papers.harness._scale import Fact, Level
 
 # Printed columns of Table 1 → quantities.
 MEANS = {"disentanglement": "disentanglement", "completeness": "completeness", "nrmse": "error"}
@@ -26,7 +24,7 @@ def content(made: Reproduction) -> Content:
     )
     return Content(
         size,
-        _facts(finished),
+        [_images(finished), *differences_in(__package__)],
         claims(numbers, _dead(finished), small=made.size != "paper"),
         _tables(printed, numbers),
         _figures(made.out / "teapots"),
@@ -47,17 +45,11 @@ def _levels(printed: Table, numbers: Numbers) -> list[Level]:
     ]
 
 
-def _facts(finished: Finished) -> list[Fact]:
+def _images(finished: Finished) -> Fact:
     source = finished.study.trainings[0].config.source
     drawn = source is None or not source.checksum
     images = "drawn with one lamp on black" if drawn else "of the official file, of which roles may share some"
-    return [
-        Fact("§4.1", "teapots whose light and background are not published", images),
-        Fact("App. A", "one run", "several seeds, which are resampled: one run would decide no claim"),
-        Fact("§4.3", "regressors are fitted on the images of training", "on images drawn apart from these"),
-        Fact("§4.3", "importance by the number of splits in the text", "by impurity, as in the released code"),
-        Fact("App. B.2", "21,238 left-out images", "as many as test images"),
-    ]
+    return Fact("§4.1", "teapots whose light and background are not published", images)
 
 
 def _dead(finished: Finished) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 The file ``printed.json`` of each paper's folder was copied from the papers' texts and compared with them in a second
 reading: each table has the text's numbers. Values are as printed, wrong ones too: flags say what is wrong, and
-``recomputed`` holds what follows from other tables in the same paper. Thresholds of claims that no paper prints are
-ours.
+``recomputed`` holds what follows from other tables in the same paper. Beside it, ``page.json`` holds what the page says
+in words: differences of protocol, and remarks on claims, of the small form too.
 """
 
 import functools
@@ -51,11 +51,7 @@ class Table(NamedTuple):
         return tuple(dict.fromkeys(name for row in self.rows for name in row.values))
 
     def row(self, **key) -> Row:
-        """The row whose key has these entries.
-
-        Raises:
-          KeyError: if there is not exactly one.
-        """
+        """The row whose key has these entries."""
         matches = [row for row in self.rows if all(row.key.get(name) == value for name, value in key.items())]
         if len(matches) != 1:
             raise KeyError(f"{self.id}: {len(matches)} rows with {key}")
@@ -63,13 +59,11 @@ class Table(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A finding that a program can check: where it is, what it says, the statistic and what is expected of it."""
+    """A finding that a program can check: where it is, and what it says. Thresholds stand where it is checked."""
 
     id: str
     where: str
     says: str
-    statistic: str
-    expected: str
     note: str
 
 
@@ -88,10 +82,9 @@ class Printed(NamedTuple):
 @functools.cache
 def printed_in(package: str) -> Printed:
     """Everything that is printed in a paper: ``printed.json`` in the package of its folder (``__package__``)."""
-    file = importlib.resources.files(package).joinpath("printed.json")
-    document = json.loads(file.read_text(encoding="utf-8"))
+    document = _read(package, "printed.json")
     tables = [_table(row) for row in document["tables"] if "rows" in row]
-    claims = [_claim(row) for row in document["claims"]]
+    claims = [Claim(row["id"], row["where"], row["says"], row.get("note", "")) for row in document["claims"]]
     return Printed(
         package.rpartition(".")[2],
         document["citation"],
@@ -123,8 +116,11 @@ def _numbers(values: dict) -> dict[str, float | None]:
     return {name: None if value is None else float(value) for name, value in numbers.items()}
 
 
-def _claim(row: dict) -> Claim:
-    expected = row["expected"]
-    if not isinstance(expected, str):
-        expected = "; ".join(f"{name} {value}" for name, value in expected.items())
-    return Claim(row["id"], row["where"], row["says"], row["statistic"], expected, row.get("note", ""))
+@functools.cache
+def words_in(package: str) -> Mapping[str, Any]:
+    """What the page of a paper says in words: ``page.json`` in the package of its folder."""
+    return _read(package, "page.json")
+
+
+def _read(package: str, name: str) -> dict[str, Any]:
+    return json.loads(importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8"))

@@ -8,8 +8,8 @@ import numpy as np
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as mean  # read as readings.mean and readings.median by the claims of papers
 from jaxdis._core.finite import median as median
-from jaxdis.study.report import _result_table as results
-from jaxdis.study.report._seed_statistics import Table, spearman, spearman_of_columns
+from jaxdis.study.report import _statistics as results
+from jaxdis.study.report._statistics import Table, spearman, spearman_of_columns
 
 
 def of(table: Table, **wanted) -> Table:

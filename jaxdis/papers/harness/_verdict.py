@@ -1,7 +1,7 @@
 """Verdicts on claims, by one rule for all papers.
 
 A claim consists of one or more statistics, each expected above or below a threshold (or between two). Each statistic
-has a 90 % interval (:func:`jaxdis.study.report._seed_statistics.student_interval`).
+has a 90 % interval (:func:`jaxdis.study.report._statistics.student_interval`).
 
 - *holds*: the intervals of all statistics lie on the expected side.
 - *does not hold*: the interval of at least one lies entirely on the other side.
@@ -12,14 +12,14 @@ Statistics on settings are resampled by seed, those on members by member. An exa
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxdis._core.finite import finite
-from jaxdis.papers.harness._printed import Claim
-from jaxdis.study.report._seed_statistics import Interval, Table, over_seeds, student_interval
+from jaxdis.papers.harness._printed import Claim, printed_in, words_in
+from jaxdis.study.report._statistics import Interval, Table, over_seeds, student_interval
 
 LEVEL = 0.9
 REPLICATES = 500
@@ -68,6 +68,27 @@ class Finding(NamedTuple):
     def verdict_of(self, part: Part) -> str:
         """The verdict on a part, which refutes nothing while something is unmet."""
         return UNSEEN if part.verdict == FAILS and self.unmet else part.verdict
+
+
+def findings(
+    package: str,
+    parts: Mapping[str, Sequence[Part]],
+    study: str = "",
+    *,
+    untrained: Collection[str] = (),
+    small: bool = False,
+) -> list[Finding]:
+    """The claims of a paper that have statistics, with its remarks, of the small form too if ``small``.
+
+    All are about the models of ``study``, except for those that need no training, ``untrained``.
+    """
+    claims, words = printed_in(package).claims, words_in(package)
+    remarks = words.get("remarks", {}) | (words.get("remarks_small", {}) if small else {})
+    return [
+        Finding(claims[name], tuple(found), remarks.get(name, ""), "" if name in untrained else study)
+        for name, found in parts.items()
+        if found
+    ]
 
 
 def exact(value: float | int) -> Interval:

@@ -2,7 +2,7 @@
 
 from jaxdis.papers.harness import Paper, Scale
 from jaxdis.papers.julka2024 import _page, _run
-from jaxdis.papers.julka2024._study import PRESET, calibration, julka2024
+from jaxdis.papers.julka2024._run import PRESET, calibration, julka2024
 
 SIZES = {"hour": Scale(updates=70_000, seeds=3), "day": Scale()}
 PAPER = Paper(

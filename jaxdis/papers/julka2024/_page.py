@@ -8,17 +8,14 @@ import numpy as np
 from jaxdis import plots
 from jaxdis._core.finite import finite, mean
 from jaxdis.data.synthetic import CASES
-from jaxdis.papers.harness._differences import Fact
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
 from jaxdis.papers.harness._paper import Reproduction
-from jaxdis.papers.harness._paper_page import Content, Figure
-from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Finding, Part, by_member, exact, of_values, resampled, share
-from jaxdis.papers.julka2024._table_two import beside_table_two
+from jaxdis.papers.harness._printed import printed_in, words_in
+from jaxdis.papers.harness._verdict import Finding, Part, by_member, exact, findings, of_values, resampled, share
 from jaxdis.study._store import Store
-from jaxdis.study.certificate._calibration import Calibration, Certificate
-from jaxdis.study.certificate._calibration_work import CalibrationWork
-from jaxdis.study.certificate._certificate_files import differences_of
-from jaxdis.study.report._seed_statistics import Interval, Table, spearman, spearman_of_columns
+from jaxdis.study.certificate._calibration import Calibration, CalibrationWork, Certificate
+from jaxdis.study.certificate._certificate import differences_of
+from jaxdis.study.report._statistics import Interval, Table, spearman, spearman_of_columns
 
 # Columns of Figure 5.
 AGREEMENT = {
@@ -59,20 +56,6 @@ FIGURES = (
     ("Figure 2", "rotation", "how much of its neighbor each code holds"),
     ("Figure 3", "noise", "how much of each code is noise"),
 )
-REMARKS = {
-    "shapes3d_agreement": "Signs of correlations over few members are uncertain: see the intervals.",
-    "time": "Slopes of log time against log samples; seconds include what metrics hold out. EDI is by sorted nearest"
-    " neighbors, whose fixed cost prevails at these sizes; the paper's is by networks.",
-    "ksg_holds_longer": "As shares of the score without warp: this MIG is not bounded by 1, as a copy of a continuous"
-    " factor tells ever more of it.",
-    "rotation_linear": "EDI equals the reference implementation on the same samples (a test); its curve is slow up to"
-    " α = .3 and steep beyond.",
-    "rotation_expl": "At α = .5 the map of six factors has rank five: no linear regressor explains more than 5/6 of"
-    " their variance, so that DCI's explicitness has to fall by a sixth at least.",
-    "sap_confused": "SAP by accuracies of thresholds, which gives the printed scores.",
-    "noise_gaps_fall": "On nearly pure noise, Modularity compares estimates of nothing and stays high.",
-    "noise_z_diff_holds": "Z-diff reads the same interventions as Z-min variance, and falls with it.",
-}
 
 
 def content(made: Reproduction) -> Content:
@@ -81,7 +64,7 @@ def content(made: Reproduction) -> Content:
     calibrations = {name: made.studies[name] for name in certificates}
     return Content(
         _size(calibrations, table),
-        FACTS,
+        differences_in(__package__),
         claims(certificates, calibrations, table),
         [beside_table_two(certificates["cases"].cases)],
         _figures(certificates, calibrations, table),
@@ -101,34 +84,18 @@ def _size(of: Mapping[str, Calibration], table: Table) -> str:
     )
 
 
-FACTS = (
-    Fact("§III, §IV", "EDI by networks (MINE)", "nearest neighbors; a network for what several codes hold in Figure 5"),
-    Fact("Figure 1", "a formula that is misprinted", "the function of the experiments"),
-    Fact("Figures 1–3", "DCI by a lasso that the released code validates", "a lasso with the fixed penalty .02"),
-    Fact("Figures 1–3", "50 seeds in the text, 25 in the code", "50 seeds at the published size"),
-    Fact("Figure 4", "DCI by XGBoost, and time of MINE", "gradient-boosted trees of the library; no MINE"),
-    Fact("§IV-F", "5 seeds in the text, 10 in the appendix", "5 seeds at the published size"),
-)
-
-
 def claims(certificates: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Finding]:
     """Every claim; seeds are resampled."""
-    printed, sweeps = printed_in(__package__).claims, certificates["sweeps"].sweeps
+    sweeps = certificates["sweeps"].sweeps
     parts = {
         **_of_cases(certificates["cases"].cases),
         **_of_warp(sweeps["warp"], np.array(of["sweeps"].warp)),
         **_of_rotation(sweeps["rotation"], np.array(of["sweeps"].rotation)),
         **_of_noise(sweeps["noise"], np.array(of["sweeps"].noise)),
         **_of_sizes(certificates["cost"], of["cost"]),
-        "shapes3d_agreement": _agreement(table),
     }
-    return [
-        Finding(
-            printed[name], tuple(statistics), REMARKS.get(name, ""), "agreement" if name == "shapes3d_agreement" else ""
-        )
-        for name, statistics in parts.items()
-        if statistics
-    ]
+    agreement = {"shapes3d_agreement": _agreement(table)}
+    return findings(__package__, parts) + findings(__package__, agreement, "agreement")
 
 
 def _of_cases(cases: Mapping[str, np.ndarray]) -> dict[str, list[Part]]:
@@ -396,3 +363,22 @@ def _figures(certificates: Mapping[str, Certificate], of: Mapping[str, Calibrati
         )
     )
     return figures
+
+
+def beside_table_two(cases: Mapping[str, np.ndarray]) -> Beside:
+    """Set the scores of cases, by column ``[8, seeds]``, beside the printed rows that have such a column.
+
+    The print is based on 50 seeds of 50,000 samples, and truncates digits: 0.99 is printed for 1.
+    """
+    printed, remarks = printed_in(__package__).tables["table_2"], words_in(__package__)["table_two"]
+    columns = {row["name"]: row["column"] for row in remarks}
+    measured = {}
+    for place, row in enumerate(printed.rows):
+        scores = cases.get(columns[row.key["metric"]], ())
+        for case, values in zip(CASES, scores, strict=False):
+            measured[place, case] = Measured(float(values.mean()), float(values.std()))
+    names: dict[str, list[str]] = {}
+    for row in remarks:
+        names.setdefault(row["note"], []).append(row["name"])
+    notes = (f"{', '.join(alike)}: {note}" for note, alike in names.items())
+    return Beside(printed, measured, "\n".join(("Means and standard deviations over seeds.", *notes)))

@@ -2,7 +2,7 @@
 
 from jaxdis.papers.harness import Paper, Scale
 from jaxdis.papers.locatello2020 import _page, _run
-from jaxdis.papers.locatello2020._study import PRESET, locatello2020
+from jaxdis.papers.locatello2020._run import PRESET, locatello2020
 
 SIZES = {"hour": Scale(updates=7_000, seeds=3), "day": Scale(updates=170_000, seeds=3)}
 PAPER = Paper(

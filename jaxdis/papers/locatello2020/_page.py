@@ -1,26 +1,21 @@
 """The page of Locatello et al. 2020: Tables 1 and 5, and the figures whose numbers are not printed, drawn again."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
 
 from jaxdis import plots
 from jaxdis.papers.harness import _readings as readings
-from jaxdis.papers.harness._beside import Beside, Measured
-from jaxdis.papers.harness._differences import Fact
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
 from jaxdis.papers.harness._paper import Finished, Reproduction
-from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import by_seed
 from jaxdis.papers.locatello2020._claims import claims
 from jaxdis.papers.locatello2020._run import COLUMNS, SEVEN, UNSUPERVISED
-from jaxdis.study.report._blends import blends
-from jaxdis.study.report._code_groups import merges, structure
-from jaxdis.study.report._dependence import dependence
-from jaxdis.study.report._learning import learning
-from jaxdis.study.report._seed_statistics import Table, spearman, spearman_of_columns
+from jaxdis.study.report._figures import blends, dependence, learning, merges, structure
+from jaxdis.study.report._statistics import Table, across_data, score_cube, spearman, spearman_of_columns, transfer
 from jaxdis.study.report._subject import Subject
-from jaxdis.study.report._transfer import across_data, score_cube, transfer
 
 
 def content(made: Reproduction) -> Content:
@@ -29,7 +24,7 @@ def content(made: Reproduction) -> Content:
     pieces = made.pieces
     return Content(
         _size(made, zoo),
-        FACTS,
+        differences_in(__package__),
         claims(zoo.table, pieces["stability"], pieces["impossibility"], small=made.size != "paper"),
         [_table_1(printed["table_1"], zoo.table), *_table_5(printed, zoo.table)],
         [*_figures(zoo), *_stability(pieces["stability"])],
@@ -45,30 +40,6 @@ def _size(made: Reproduction, zoo: Finished) -> str:
         f"{len(zoo.members)} models: six objectives × {settings // 6} regularization strengths × {seeds} seeds on"
         f" {', '.join(readings.data_of(zoo.table))}, {steps:,} updates, scored on {zoo.study.sampling.in_words()}."
     )
-
-
-FACTS = (
-    Fact(
-        "§4.3",
-        "eight data sets",
-        "the four that are rendered, and those whose files are given (Scream-dSprites, Cars3D, SmallNORB, MPI3D)",
-    ),
-    Fact("Table 2", "kernels 4 × 4 throughout", "4, 4, 2, 2 in the encoder, as in the released code"),
-    Fact(
-        "§4.2.1, §4.2.2",
-        "BetaVAE and FactorVAE by new interventions",
-        "from the samples of the study; votes train on one half and are tested on the other",
-        "FactorVAE −.020 to +.017, BetaVAE at most .003",
-    ),
-    Fact(
-        "§4.2.7", "IRS by interventions, of codes in 20 bins in the released code", "of samples, without bins", "≤ .012"
-    ),
-    Fact("Table 5", "R²", "R² in Table 5; adjusted R² in its second version and in claims"),
-    Fact("Table 1", "which metrics are drawn is not stated", "the seven of Table 5"),
-    Fact("§7", "10,000 test samples downstream, 5,000 in §4.2.8", "5,000"),
-    Fact("Figures 1, 14", "reconstructions and traversals", "in the report of the study"),
-    Fact("a claim of 40", "which properties reconstructions keep, on every data set", "not checked"),
-)
 
 
 def _table_1(printed, table: Table) -> Beside:
@@ -171,7 +142,7 @@ def _only_blends(subject: Subject) -> Subject:
         for name in subject.names
         if name.endswith(("_gap", "_modularity", "entropy.disentanglement", "entropy.completeness"))
     )
-    return Subject(subject.study, subject.table, wanted)
+    return dataclasses.replace(subject, names=wanted)
 
 
 def _across(subject: Subject) -> list[Figure]:

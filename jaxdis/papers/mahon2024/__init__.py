@@ -2,9 +2,8 @@
 
 from jaxdis.papers.harness import Paper, Scale
 from jaxdis.papers.mahon2024 import _page, _run
-from jaxdis.papers.mahon2024._combinations_work import CombinationsWork
-from jaxdis.papers.mahon2024._models import PRESET
-from jaxdis.papers.mahon2024._study import Combinations, mahon2024
+from jaxdis.papers.mahon2024._report import CombinationsWork
+from jaxdis.papers.mahon2024._run import PRESET, Combinations, mahon2024
 from jaxdis.study import WORKS
 
 WORKS[Combinations] = CombinationsWork

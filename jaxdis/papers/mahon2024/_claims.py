@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from jaxdis.papers.harness import _readings as readings
-from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, exact, resampled
-from jaxdis.papers.mahon2024._scored import PARTITION, Scored, data_of, models_of
-from jaxdis.papers.mahon2024._tables import correlations
-from jaxdis.study.report._seed_statistics import Interval, Table
+from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, exact, findings, resampled
+from jaxdis.papers.mahon2024._tables import PARTITION, Scored, correlations, data_of, models_of
+from jaxdis.study.report._statistics import Interval, Table
 
 # Columns of the metrics of Table 7, of members of the normal test set.
 EXISTING = {
@@ -25,52 +23,17 @@ EXISTING = {
     "MED": "med.disentanglement",
 }
 TABLE_4 = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "DCI", "MED")
-REMARKS = {
-    "snc_correlates_best": "Product over the two factors, with the right chance of each; SNC and NK as means over all"
-    " factors are columns of Table 7.",
-    "novel_low": "The threshold of .3 per member is that of the small form. Small networks with few updates do not even"
-    " encode the two factors of familiar combinations well enough to fall by .3.",
-    "all_correlate": "Undefined if the accuracy on new combinations is 0 for all models, as it is for small networks.",
-    "supervised_also_fails": "Of a labelled partition of codes, which stands in place of MTD and is not MTD.",
-    "nk_faster_than_dci": "CPU seconds on the same codes, compiled: NK by probes of 75 epochs, DCI by exact splits.",
-    "parted_ss_best": "On Shapes3D. Small networks encode shape too weakly to be told apart by new combinations.",
-}
-# What the small form makes of claims that fail in it.
-_UNTRAINED = (
-    "The models of the small form encode little: the perceptron's accuracy above chance is 22 to 33 % on dSprites and"
-    " 46 to 63 % on Shapes3D; in print, it is 49 to 89 % and 89 to 100 %."
-)
-SMALL_REMARKS = dict.fromkeys(("others_score_higher", "dci_parts_redundant"), _UNTRAINED)
 
 
 def claims(
     table: Table, members: Sequence[Scored], pieces: Mapping, folder: Path, *, small: bool = False
 ) -> list[Finding]:
-    """Every claim that the members allow to check.
-
-    Args:
-      table: of the study, a row per member.
-      members: the same with parts, as the tables take them.
-      pieces: results that are exact.
-      folder: of the study, in which its report has listed collisions.
-      small: with remarks on what fails in the small form.
-    """
+    """Every claim that the members allow to check."""
     usual = readings.of(table, held_out="")
     novel = {name: column[np.asarray(table["held_out"]) != ""] for name, column in table.items()}
-    parts_by_claim = {
-        **_exact(pieces),
-        **_normal(usual, folder),
-        **_novel(novel),
-        **_correlated(members),
-    }
-    printed = printed_in(__package__).claims
-    remarks = REMARKS | (SMALL_REMARKS if small else {})
-    exact_claims = _exact(pieces)
-    return [
-        Finding(printed[name], tuple(parts), remarks.get(name, ""), "" if name in exact_claims else "combinations")
-        for name, parts in parts_by_claim.items()
-        if parts
-    ]
+    exact_parts = _exact(pieces)
+    parts = exact_parts | _normal(usual, folder) | _novel(novel) | _correlated(members)
+    return findings(__package__, parts, "combinations", untrained=exact_parts, small=small)
 
 
 def _exact(pieces: Mapping) -> dict[str, list[Part]]:

@@ -8,18 +8,16 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.data import DATASETS
 from jaxdis.papers.harness import _readings as readings
-from jaxdis.papers.harness._beside import Beside, Measured, section
-from jaxdis.papers.harness._differences import Fact, Level
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in, section
 from jaxdis.papers.harness._paper import Reproduction
-from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import Table, printed_in
+from jaxdis.papers.harness._scale import Level
 from jaxdis.papers.mahon2024 import _tables as tables
 from jaxdis.papers.mahon2024._claims import EXISTING, TABLE_4, claims
-from jaxdis.papers.mahon2024._per_factor import per_factor_tables
-from jaxdis.papers.mahon2024._scored import Scored, data_of, models_of, read
-from jaxdis.papers.mahon2024._scored import Table as Made
+from jaxdis.papers.mahon2024._tables import Scored, data_of, models_of, per_factor_tables, read
+from jaxdis.papers.mahon2024._tables import Table as Made
 from jaxdis.study.report._html import folded
-from jaxdis.study.report._seed_statistics import fisher_comparison, pearson
+from jaxdis.study.report._statistics import fisher_comparison, pearson
 
 # Printed names of models → names here. The labelled partition is not MTD: it stands in its rows, and says so.
 MODELS = {"beta_vae": "beta", "beta_tcvae": "beta_tc", "factor_vae": "factor", "mtd": "labelled_partition"}
@@ -39,7 +37,7 @@ def content(made: Reproduction) -> Content:
     )
     return Content(
         size,
-        FACTS,
+        differences_in(__package__),
         claims(finished.table, members, made.pieces, folder, small=made.size != "paper"),
         [*_main(printed, members, made.pieces), *from_print(printed)],
         _figures(finished.table, folder, printed),
@@ -57,30 +55,6 @@ def _levels(printed: Table, members: Sequence[Scored]) -> list[Level]:
             theirs, ours = np.nanmean(np.array(both, float), axis=0)
             levels.append(Level(f"accuracy of the MLP on {row.key['dataset']}, %", theirs, ours))
     return levels
-
-
-FACTS = (
-    Fact(
-        "§5.2, steps 4 and 5",
-        "probes are trained on all codes for 75 epochs",
-        "on the samples of the study for 75 epochs, with fewer updates for that reason",
-        "mean accuracy of the MLP above chance on smooth codes of dSprites: .52 with 10,000 samples, .66 with 50,000,"
-        " .76 with 150,000; NK falls from .046 to .034",
-    ),
-    Fact(
-        "§5.1",
-        "dSprites, 3dshapes and MPI3D",
-        "MPI3D only if its file is given; nothing stands in for it",
-    ),
-    Fact(
-        "Normal test set",
-        "neither its size nor whether models were trained without it is stated",
-        "a random 20 % of all cells, never trained on",
-    ),
-    Fact("Tables 3, 45–47", "MTD, whose image code is not public", "a labelled partition of codes, which is not MTD"),
-    Fact("§5", "PartedVAE and WeakDE: codes on two data sets are not stated", "inferred from the released code"),
-    Fact("Figure 14", "over 18 pairs of model and data set", "over members of the normal test set"),
-)
 
 
 def _main(printed: Mapping[str, Table], members: Sequence[Scored], pieces: Mapping) -> list[Beside]:

@@ -5,35 +5,148 @@ The tables follow the text. Where the print departs from it, their docstrings sa
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.files import write_csv
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
-from jaxdis.papers.mahon2024._per_factor import per_factor_tables
-from jaxdis.papers.mahon2024._scored import (
-    PARTITION,
-    Scored,
-    Table,
-    above,
-    chance,
-    data_of,
-    mean,
-    models_of,
-    of,
-    read,
-    size_and_shape,
-)
-from jaxdis.study._definition import Study
-from jaxdis.study.report._seed_statistics import pearson
+from jaxdis.data import DATASETS
+from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS
+from jaxdis.study._definition import Study, cells
+from jaxdis.study._store import Store, number
+from jaxdis.study.report._statistics import pearson
+
+_ARM = {
+    "hor": "horizontal_axis",
+    "vert": "vertical_axis",
+    "size": "object_size",
+    "obj h": "object_color",
+    "shape": "object_shape",
+    "cam he": "camera_height",
+    "bg h": "background_color",
+}
+_SPRITE = {"x": "x", "y": "y", "size": "scale", "orient": "orientation", "shape": "shape"}
+_ROOM = {"floor h": "floor_hue", "wall h": "wall_hue", "size": "scale", "orient": "orientation"}
+_HUE, _SHAPE = {"obj h": "object_hue"}, {"shape": "shape"}
+# Columns of the tables per factor, by data set: of the normal test set, and of new combinations.
+NORMAL_COLUMNS = {"dsprites": _SPRITE, "shapes3d": {**_ROOM, **_SHAPE, **_HUE}, "mpi3d": _ARM, "standin_arm": _ARM}
+NOVEL_COLUMNS = NORMAL_COLUMNS | {"shapes3d": {**_ROOM, **_HUE, **_SHAPE}}
+
+
+# Named for what it is wherever it stands in a table.
+PARTITION = "labelled_partition"
+
+
+class Table(NamedTuple):
+    """A head, and rows of text and numbers."""
+
+    head: list[str]
+    rows: list[list]
+
+    def write(self, path: Path) -> None:
+        """Write to a file, numbers with six digits."""
+        write_csv(path, self.head, ([_cell(value) for value in row] for row in self.rows))
+
+    def under(self, key: tuple[str, ...]) -> dict[str, float]:
+        """Return the numbers by head of the last row that begins with these texts; none if there is no such row."""
+        count = len(key)
+        rows = {tuple(row[:count]): row[count:] for row in self.rows}
+        return dict(zip(self.head[count:], rows[key], strict=True)) if key in rows else {}
+
+
+class Scored(NamedTuple):
+    """One member: its label, ``pair`` (size, shape) of the combination held out or None, scores and their parts."""
+
+    data: str
+    model: str
+    seed: int
+    pair: tuple[int, int] | None
+    columns: dict[str, float]
+    parts: dict[str, np.ndarray]
+
+    def column(self, name: str) -> float:
+        """A score; NaN if the study has none of this name."""
+        return self.columns.get(name, float("nan"))
+
+    def part(self, name: str) -> np.ndarray:
+        """A part of a score, with NaN for every factor if the study has none of this name."""
+        return self.parts.get(name, np.full(len(DATASETS[self.data].space.sizes), np.nan))
+
+    def joint(self, name: str) -> float:
+        """The entry for size and shape of a part ``[k, k]``."""
+        table = self.parts.get(name)
+        return float("nan") if table is None else float(table[*size_and_shape(self.data)])
+
+
+def read(study: Study, out: str | Path) -> list[Scored]:
+    """All members of a finished study."""
+    store = Store(out)
+    store.check({**study.describe(), "name": store.description().get("name")})
+    scored_members = []
+    for member in cells(study):
+        training = study.trainings[member.training]
+        columns: dict[str, float] = {}
+        parts: dict[str, np.ndarray] = {}
+        for (name, _), score in zip(study.metrics, member.scores, strict=True):
+            result = store.score(score, name)
+            columns |= {column: number(value) for column, value in result["columns"].items()}
+            parts |= {part: _floats(value) for part, value in result["parts"].items()}
+        pair = tuple(dict(training.held_out).values()) or None
+        scored_members.append(
+            Scored(training.config.data, member.label["model"], member.label["seed"], pair, columns, parts)
+        )
+    return scored_members
+
+
+def size_and_shape(data: str) -> tuple[int, int]:
+    """Positions of the two factors."""
+    space = DATASETS[data].space
+    return tuple(space.position(name) for name in HELD_OUT[data][0])
+
+
+def chance(data: str) -> tuple[float, float]:
+    """Chance accuracy of size and of shape; that of both is the product."""
+    return tuple(1 / DATASETS[data].space.sizes[position] for position in size_and_shape(data))
+
+
+def above(accuracy: float, chance: float) -> float:
+    """Percent: ``100 max(0, (a − r) / (1 − r))``."""
+    return 100 * max(0.0, (accuracy - chance) / (1 - chance)) if np.isfinite(accuracy) else float("nan")
+
+
+def mean(members: Sequence[Scored], value: Callable[[Scored], float]) -> float:
+    """The mean over the members for which the value is defined."""
+    return finite_mean([value(member) for member in members])
+
+
+def of(members: Sequence[Scored], data: str, model: str, *, normal: bool) -> list[Scored]:
+    """Members of a model on a data set: of the normal test set, or with combinations held out."""
+    return [
+        member for member in members if (member.data, member.model) == (data, model) and (member.pair is None) == normal
+    ]
+
+
+def data_of(members: Sequence[Scored]) -> list[str]:
+    return list(dict.fromkeys(member.data for member in members))
+
+
+def models_of(members: Sequence[Scored]) -> list[str]:
+    return list(dict.fromkeys(member.model for member in members))
+
+
+def _floats(value) -> np.ndarray:
+    nested = np.array(value, object)
+    return np.array([number(entry) for entry in nested.ravel()], float).reshape(nested.shape)
+
+
+def _cell(value) -> str:
+    return value if isinstance(value, str) else "" if np.isnan(value) else f"{value:.6g}"
 
 
 def write_tables(study: Study, out: str | Path) -> list[Path]:
-    """Write all tables of a finished study into ``tables`` in its folder, and return their paths.
-
-    Raises:
-      StoreError: if the folder holds another study, or a record is damaged.
-    """
+    """Write all tables of a finished study into ``tables`` in its folder, and return their paths."""
     members = read(study, out)
     tables = {
         "table_2": table_2(members),
@@ -198,3 +311,92 @@ def _pairs(members: Sequence[Scored]) -> list[tuple[str, str]]:
     """Data sets × the six models."""
     models = [model for model in models_of(members) if model != PARTITION]
     return [(data, model) for data in data_of(members) for model in models]
+
+
+# Row → (part per factor, part for size and shape). NK1 is the accuracy without the aligned code.
+_NORMAL = {
+    "SNC": ("snc.accuracy", "snc.joint"),
+    "linear": ("linear_probe.accuracy", "linear_probe.joint"),
+    "NK1": ("nk.knocked", None),
+    "MLP": ("mlp_probe.accuracy", "mlp_probe.joint"),
+}
+_NOVEL = {"CG linear": "linear_", "CG": ""}
+_ORDER = {"dsprites": 0, "shapes3d": 1, "mpi3d": 2}
+
+
+def per_factor_tables(members: Sequence[Scored]) -> dict[str, Table]:
+    """All tables of the paper's data sets by name, such as ``table_09_beta_dsprites``."""
+    tables_by_name = {}
+    for data in (name for name in data_of(members) if name in _ORDER):
+        for place, model in enumerate(MODELS):
+            normal, novel = (of(members, data, model, normal=normal) for normal in (True, False))
+            if model == PARTITION:
+                tables = {45 + _ORDER[data]: partition_table(normal, novel)}
+            else:
+                first = 9 + 6 * _ORDER[data] + place
+                tables = {first: normal_table(normal), first + 18: novel_table(novel)}
+            tables_by_name |= {
+                f"table_{count:02d}_{model}_{data}": table for count, table in tables.items() if table is not None
+            }
+    return dict(sorted(tables_by_name.items()))
+
+
+def normal_table(members: Sequence[Scored]) -> Table | None:
+    """Tables 9 to 26: SNC, linear probe, NK1 and MLP on the normal test set; percent, not adjusted for chance."""
+    if not members:
+        return None
+    columns = NORMAL_COLUMNS[members[0].data]
+    rows = [
+        [
+            f"normal test set {member.seed}",
+            name,
+            *_of_factors(member, part, columns),
+            _percent(joint and member.joint(joint)),
+        ]
+        for member in members
+        for name, (part, joint) in _NORMAL.items()
+    ]
+    return Table(["set", "row", *columns, "both"], rows)
+
+
+def novel_table(members: Sequence[Scored]) -> Table | None:
+    """Tables 27 to 44: both probes on every combination held out; percent, not adjusted for chance."""
+    if not members:
+        return None
+    columns = NOVEL_COLUMNS[members[0].data]
+    rows = [
+        [_combination(member), name, *_novel(member, probe, columns)]
+        for member in members
+        for name, probe in _NOVEL.items()
+    ]
+    return Table(["set", "row", *columns, "both"], rows)
+
+
+def partition_table(normal: Sequence[Scored], novel: Sequence[Scored]) -> Table | None:
+    """Tables 45 to 47, of MTD in the paper: the MLP on combinations, then on normal test sets. These are not of MTD."""
+    if not normal and not novel:
+        return None
+    columns = NOVEL_COLUMNS[(*normal, *novel)[0].data]
+    rows = [[_combination(member), "MLP", *_novel(member, "", columns)] for member in novel]
+    for member in normal:
+        values = _of_factors(member, "mlp_probe.accuracy", columns)
+        rows.append([f"normal test set {member.seed}", "MLP", *values, _percent(member.joint("mlp_probe.joint"))])
+    return Table(["set (not MTD)", "row", *columns, "both"], rows)
+
+
+def _novel(member: Scored, probe: str, columns) -> list[float]:
+    both = member.column(f"novel_combination.{probe}both")
+    return [*_of_factors(member, f"novel_combination.{probe}accuracy", columns), _percent(both)]
+
+
+def _of_factors(member: Scored, part: str, columns) -> list[float]:
+    space = DATASETS[member.data].space
+    return [_percent(member.part(part)[space.position(name)]) for name in columns.values()]
+
+
+def _combination(member: Scored) -> str:
+    return f"NC {member.pair[0]}-{member.pair[1]}"
+
+
+def _percent(value: float | None) -> float:
+    return float("nan") if value is None else 100 * float(value)

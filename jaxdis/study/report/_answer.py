@@ -12,8 +12,7 @@ from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis.evaluation import compare
 from jaxdis.evaluation._comparison import MOST_MEMBERS
-from jaxdis.study._work import Digest
-from jaxdis.study.report._glossary import link_to_metric
+from jaxdis.study._run_study import Digest
 from jaxdis.study.report._html import Html, table
 from jaxdis.study.report._subject import Subject
 
@@ -189,7 +188,7 @@ def _legend(subject: Subject, chosen: Mapping[str, str], seeds: int) -> str:
     several = max(map(subject.settings.count, set(subject.settings))) > 1
     spread = f"Mean ± standard deviation over {over} (rank)." if several else "One seed (rank)."
     asked = "".join(
-        f"<li><em>{MEANING[aspect][1]}</em>: {MEANING[aspect][0]}; measured by {link_to_metric(subject, name)}.</li>"
+        f"<li><em>{MEANING[aspect][1]}</em>: {MEANING[aspect][0]}; measured by {subject.link_to(name)}.</li>"
         for aspect, name in chosen.items()
     )
     words = "A representation is disentangled if its codes encode the factors of the images one by one:"

@@ -1,10 +1,11 @@
-"""The report of a study: one page that answers the questions of the papers from its published cells."""
+"""The reports, pages that answer the questions of the papers: from the cells of a study, or from scores of codes."""
 
 import csv
+import datetime
 import html
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -14,43 +15,43 @@ from jaxdis import plots
 from jaxdis._core import files
 from jaxdis._core.precision import single_precision
 from jaxdis._core.version import __version__
-from jaxdis.study._cells import Member, cells
-from jaxdis.study._definition import Study, metric_of
+from jaxdis.evaluation import Scores, relate
+from jaxdis.evaluation._notes import known
+from jaxdis.evaluation._score_table import together
+from jaxdis.factors import Factors
+from jaxdis.metrics import Metric
+from jaxdis.models import Variant
+from jaxdis.study._definition import Member, Study, cells, metric_of
 from jaxdis.study._store import Store, StoreError, publish
 from jaxdis.study.report import _sections as sections
-from jaxdis.study.report._along import along
 from jaxdis.study.report._answer import answer, best_member, ranking
-from jaxdis.study.report._blends import blends
-from jaxdis.study.report._code_groups import merges, structure
-from jaxdis.study.report._dependence import dependence
-from jaxdis.study.report._glossary import glossary
+from jaxdis.study.report._figures import RELATION, blends, chosen_members, dependence, learning, merges, structure
 from jaxdis.study.report._html import image, page, pictures
 from jaxdis.study.report._html import table as table_of
-from jaxdis.study.report._learning import learning
 from jaxdis.study.report._member_pictures import closer
-from jaxdis.study.report._scene_pictures import closer as scene_closer
-from jaxdis.study.report._subject import Subject, setting_in_words
+from jaxdis.study.report._subject import Subject
 
 # Seeds of a setting whose losses are drawn.
 MOST_CURVES = 5
 # Members whose scores are all listed.
 MOST_ROWS = 300
+# Columns of metadata that tables of results have under these names; others are settings.
+_NAMED = ("data", "model", "seed")
+# Images in a row.
+PICTURES = 9
+# More are not drawn over the factors.
+MOST_CODES = 12
 
 
 @single_precision
 def write_report(study: Study, out: str | Path, members: Sequence[Member] | None = None) -> Path:
-    """Write ``report.html`` into a study's directory from its published cells and ``results.csv``; returns its path.
-
-    Raises:
-      StoreError: if the directory holds another study, or a table without all its members.
-    """
+    """Write ``report.html`` into a study's directory from its published cells and ``results.csv``; returns its path."""
     store, members = Store(out), list(cells(study)) if members is None else members
     store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
     everything = Subject.of(study, _results(study, store, members))
     subject = everything.last(members)
     members = [member for member in members if member.last]
-    each_of = sections.by_data
-    each = lambda section: each_of(section, subject)  # noqa: E731
+    each = lambda section, rows=subject: sections.by_data(section, rows)  # noqa: E731
     by_id = {member.train: member for member in members}
     opening = _opening(subject, store, by_id)
     chapters = [
@@ -64,9 +65,9 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("Novel combinations", sections.novel(subject)),
-        ("Training", _training(study, store, members)),
-        ("Scores along training", each_of(along, everything)),
-        ("What each metric asks", glossary(subject)),
+        ("Training", _training(subject, store, members)),
+        ("Scores along training", each(sections.along, everything)),
+        ("What each metric asks", sections.glossary(subject)),
         ("All members", _all_members(subject)),
         ("Configuration", _configuration(study)),
     ]
@@ -92,11 +93,10 @@ def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
         verdict, chosen = answer(rows), list(rows.headlines().values())
         row = best_member(rows, ranking(rows, chosen)) if chosen else _best(rows)
         member = members[str(rows.table["id"][row])]
-        name = html.escape(f"{setting_in_words(subject.study, member.label)}, seed {member.label['seed']}")
+        name = html.escape(f"{subject.setting_of(member.label)}, seed {member.label['seed']}")
         title = f"Which setting disentangles best{' on ' + html.escape(data) if several else ''}?"
         heading = f"<h2>{title}</h2>" if verdict else f"<h2>{html.escape(data)}</h2>"
-        seen = scene_closer if subject.study.has_slots else closer
-        pictures = f"<h3>Its best member: {name}</h3>{seen(subject.study, store, member)}"
+        pictures = f"<h3>Its best member: {name}</h3>{closer(subject.study, store, member)}"
         parts.append(heading + verdict + pictures)
     return "".join(parts)
 
@@ -136,16 +136,16 @@ def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str,
     return table
 
 
-def _training(study: Study, store: Store, members: Sequence[Member]) -> str:
+def _training(subject: Subject, store: Store, members: Sequence[Member]) -> str:
     """Losses of every setting by update: mean and standard deviation over its first seeds."""
     parts = [f"<p>Means and standard deviations over up to {MOST_CURVES} seeds of each setting.</p>"]
-    data_of = [training.config.data for training in study.trainings]
+    data_of = [training.config.data for training in subject.study.trainings]
     for data in dict.fromkeys(data_of):
         trained = [member for member in members if data_of[member.training] == data]
         parts.append(f"<h3>{html.escape(data)}</h3>")
         by_setting: dict[str, list[Member]] = {}
         for member in trained:
-            by_setting.setdefault(setting_in_words(study, member.label), []).append(member)
+            by_setting.setdefault(subject.setting_of(member.label), []).append(member)
         curves: dict[tuple[int, str], dict[str, list[np.ndarray]]] = {}
         for setting, alike in by_setting.items():
             for member in alike[:MOST_CURVES]:
@@ -175,3 +175,145 @@ def _labels(table) -> list[str]:
     first = next((name for name in table if name.startswith("final_")), None)
     names = list(table)
     return [name for name in names[: names.index(first)] if name != "id"] if first else names[1:4]
+
+
+def write_codes_report(
+    out: Path,
+    scores: Scores,
+    plan: Mapping[str, Metric],
+    codes: np.ndarray,
+    factors: Factors,
+    title: str,
+    images: np.ndarray | None = None,
+) -> Path:
+    """Write ``report.html`` and ``results.csv`` into a folder; return the path of the former.
+
+    Args:
+      out: the folder, which exists.
+      scores: for a zoo, whose :attr:`~jaxdis.Scores.members` hold seeds and settings.
+      plan: the metrics by their names.
+      codes, factors: ``[m, n, d]``, and what was scored.
+      title: the page's title.
+      images: ``[n, h, w, c]`` on the same samples, real in [0, 1] or uint8; None leaves out pictures.
+    """
+    subject = _subject(scores, plan, factors)
+    several = len(np.unique(subject.table["data"])) > 1
+    each = lambda section: sections.by_data(section, subject)  # noqa: E731
+    chapters = [
+        ("Scores", each(sections.scores)),
+        ("How metrics agree", each(sections.agreement)),
+        ("Which factors are encoded where?", "" if several else _where(subject, codes, factors)),
+        ("What do the codes of the best member show?", _shown(subject, codes, factors, images)),
+        ("What explains a score", each(sections.explained)),
+        ("Do good settings carry over?", sections.carried(subject)),
+        ("What each metric asks", sections.glossary(subject)),
+        ("All members", _members_of_codes(subject)),
+        ("How scores were computed", _computation(scores)),
+    ]
+    scores.to_csv(out / "results.csv")
+    opening = "".join(_opening_of_codes(rows) for _, rows in subject.each())
+    path = out / "report.html"
+    files.write_text(path, page(title, [(name, body) for name, body in chapters if body], opening))
+    return path
+
+
+def _subject(scores: Scores, plan: Mapping[str, Metric], factors: Factors) -> Subject:
+    """The table of a report: names, data, model, settings, seed, then scores."""
+    rows = scores.members
+    metadata = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+    names = list(map(str, metadata.pop("member")))
+    columns = {name: _column(values) for name, values in metadata.items()}
+    settings = {name: column for name, column in columns.items() if name not in _NAMED}
+    keys = list(zip(*(map(str, column) for column in settings.values()), strict=True)) or [()] * len(rows)
+    table = {"id": np.array(names), "data": _texts(columns.get("data"), len(rows), "these codes")}
+    table |= {"model": _texts(columns.get("model"), len(rows), "model"), **settings}
+    table["seed"] = _texts(columns["seed"], len(rows), "") if "seed" in columns else _numbered(keys)
+    table |= {name: np.asarray(column, float) for name, column in scores.items()}
+    swept = next((name for name, column in settings.items() if column.dtype.kind == "f" and np.ptp(column) > 0), None)
+    variants = {name: Variant(dict, swept) for name in table["model"]}
+    held_out = scores.evaluation.get("held_out")
+    others = f" (learners are evaluated on {held_out:,} that they are not trained on)" if held_out else ""
+    sampled = f"{factors.num_samples:,} samples{others}"
+    metrics = tuple(plan.items())
+    return Subject(metrics, variants, factors.num_samples, sampled, table, tuple(scores), tuple(known(factors)))
+
+
+def _column(values: Sequence) -> np.ndarray:
+    """Numbers where all entries are, else texts."""
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return np.array(values, float) if numbers else np.array(["" if value is None else str(value) for value in values])
+
+
+def _texts(column: np.ndarray | None, count: int, missing: str) -> np.ndarray:
+    if column is None:
+        return np.array([missing] * count)
+    return np.array([f"{value:g}" if isinstance(value, float) else str(value) for value in column.tolist()])
+
+
+def _numbered(keys: Sequence[tuple]) -> np.ndarray:
+    """Numbers of the members of each setting, which stand for seeds that are not told."""
+    return np.array([str(keys[:place].count(key)) for place, key in enumerate(keys)])
+
+
+def _opening_of_codes(subject: Subject) -> str:
+    verdict, chosen = answer(subject), list(subject.headlines().values())
+    if not verdict:
+        return ""
+    data = f" on {html.escape(str(subject.table['data'][0]))}"
+    row = best_member(subject, ranking(subject, chosen))
+    name, seed = (subject.table[column][row] for column in ("id", "seed"))
+    best = html.escape(f"{name} ({subject.settings[row]}, seed {seed})")
+    return f"<h2>Which setting disentangles best{data}?</h2>{verdict}<p>Its best member is {best}.</p>"
+
+
+def _where(subject: Subject, codes: np.ndarray, factors: Factors) -> str:
+    """Mutual information of codes and factors, of the best, the median and the worst member."""
+    columns = subject.headline_columns()
+    if not columns or len(subject) < 3:
+        return ""
+    panels = []
+    for which, row in chosen_members(subject, columns[0]).items():
+        strength = np.asarray(relate(codes[row], factors, RELATION).strength)
+        panels.append((f"{which}: {subject.table['id'][row]}", strength))
+    words = f"the best, the median and the worst member by {subject.titles[columns[0]]}"
+    text = f"<p>{html.escape(RELATION.title or RELATION.name)} of every code and factor, for {html.escape(words)}.</p>"
+    return text + image(
+        plots.relation_panels(panels, factors.names, len(panels)), f"relation of codes and factors: {words}"
+    )
+
+
+def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.ndarray | None) -> str:
+    """Each code of the best member over each factor, whose classes are named; images in the order of codes."""
+    chosen = list(subject.headlines().values())
+    if not chosen:
+        return ""
+    row = best_member(subject, ranking(subject, chosen))
+    strength = np.nan_to_num(np.asarray(relate(codes[row], factors, RELATION).strength))
+    name, parts = subject.table["id"][row], []
+    if strength.shape[0] <= MOST_CODES:
+        words = f"Codes of the member {name} over the factors; the squares on the left are {RELATION.title.lower()}."
+        values = np.asarray(factors.values)
+        parts.append((plots.codes_and_factors(strength, codes[row], values, factors.names, factors.classes), words))
+    if images is not None:
+        best = strength.argmax(axis=0)
+        places = np.linspace(0, len(images) - 1, PICTURES).round().astype(int)
+        sheet = np.stack([images[np.argsort(codes[row][:, code], kind="stable")[places]] for code in best])
+        names = [f"{factor}: code {code}" for factor, code in zip(factors.names, best, strict=True)]
+        words = (
+            "Images from the lowest to the highest value of the code that says most about each factor, of the member "
+        )
+        parts.append((plots.image_grid(sheet, names), f"{words}{name}."))
+    return "".join(f"<p>{html.escape(words)}</p>" + image(figure, words) for figure, words in parts)
+
+
+def _members_of_codes(subject: Subject) -> str:
+    columns = {("member" if name == "id" else name): column for name, column in subject.table.items()}
+    return table_of(list(columns), columns)
+
+
+def _computation(scores: Scores) -> str:
+    """Metrics with their options, versions, samples, device and date; and notes on the scores."""
+    computed = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "device": jax.devices()[0].device_kind}
+    notes = "".join(f"<li>{html.escape(line)}.</li>" for line in together(scores.notes))
+    text = json.dumps(computed | scores.evaluation, indent=1, ensure_ascii=False)
+    return f"<ul>{notes}</ul><pre>{html.escape(text)}</pre>"

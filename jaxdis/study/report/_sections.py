@@ -8,17 +8,24 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis._core import finite
+from jaxdis._core.references import REFERENCES
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._notes import Known, notes_of
 from jaxdis.evaluation._score_table import together
 from jaxdis.metrics._metric import ASPECTS, Metric
 from jaxdis.study._definition import metric_of
-from jaxdis.study.report import _result_table as results
-from jaxdis.study.report._glossary import link_to_metric
-from jaxdis.study.report._html import Html, folded, image, table
-from jaxdis.study.report._seed_statistics import fisher_comparison, mean_over_seeds, pearson, spearman_of_columns
-from jaxdis.study.report._subject import Outside, Subject
-from jaxdis.study.report._transfer import across_data, score_cube, transfer
+from jaxdis.study.report import _statistics as results
+from jaxdis.study.report._html import Picture, folded, image, pictures, table
+from jaxdis.study.report._statistics import (
+    across_data,
+    fisher_comparison,
+    mean_over_seeds,
+    pearson,
+    score_cube,
+    spearman_of_columns,
+    transfer,
+)
+from jaxdis.study.report._subject import Subject
 
 # The metrics of Locatello et al. 2020, Table 1; other scores are drawn only if a study lacks one of them.
 SEVEN = ("beta_vae", "dci.disentanglement", "factor_vae", "irs", "mig", "modularity", "sap")
@@ -46,7 +53,7 @@ def scores(subject: Subject) -> str:
         if name not in first:
             fields.setdefault(_family(subject, name), []).append(name)
     text = (
-        f"<p>{len(subject)} members, each scored on {subject.study.sampling.in_words()}. Each point is a member; lines"
+        f"<p>{len(subject)} members, each scored on {subject.sampled}. Each point is a member; lines"
         " join the medians of each regularization strength, from weakest to strongest within each model.</p>"
     )
     rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in fields.items())
@@ -56,10 +63,9 @@ def scores(subject: Subject) -> str:
 
 def _notes(subject: Subject) -> str:
     """Notes on scores that do not mean what they seem to, as below the tables of :func:`jaxdis.evaluate`."""
-    samples, study = subject.study.sampling.train, subject.study
-    plan = tuple((name, metric) for name, metric in study.metrics_of_members if isinstance(metric, Metric))
-    factors = list(study.factors) if isinstance(study, Outside) else _factors_of(subject, samples)
-    lines = together(notes_of(plan, subject.table, factors, samples))
+    plan = tuple((name, metric) for name, metric in subject.metrics if isinstance(metric, Metric))
+    factors = list(subject.factors) or _factors_of(subject, subject.samples)
+    lines = together(notes_of(plan, subject.table, factors, subject.samples))
     return f"<ul>{''.join(f'<li>{html.escape(line)}.</li>' for line in lines)}</ul>" if lines else ""
 
 
@@ -111,7 +117,7 @@ def _violins(subject: Subject, names: Sequence[str]) -> str:
 
 def _means(subject: Subject) -> str:
     """Metrics × models; each entry is a mean and its interval over seeds."""
-    rows = {"metric": _links(subject, subject.names)}
+    rows = {"metric": list(map(subject.link_to, subject.names))}
     for model in dict.fromkeys(subject.models):
         of_model = subject.rows(np.array(subject.models) == model).table
         rows[model] = [_mean(of_model, name) for name in subject.names]
@@ -134,7 +140,7 @@ def agreement(subject: Subject) -> str:
         return ""
     text = f"<p>Spearman rank correlation of metrics over {len(subject)} members, in hundredths.</p>"
     chosen = list(subject.headlines().values())
-    first = [*chosen, *(name for name in names if name not in chosen and name == metric_of(subject.study, name))]
+    first = [*chosen, *(name for name in names if name not in chosen and name == metric_of(subject, name))]
     first = [name for name in first if name in names][:MOST_ROWS]
     first = first if len(first) > 1 else names[:MOST_ROWS]
     short = _rank_map(subject, first)
@@ -157,8 +163,8 @@ def _rank_map(subject: Subject, names: Sequence[str]) -> str:
 def unsupervised(subject: Subject) -> str:
     """Rank correlation with quantities that need no labels: final losses and scores on the codes alone."""
     losses = [n for n in subject.table if n.startswith(("final_", "sample_")) and results.varies(subject.table[n])]
-    alone = {n for n, metric in subject.study.metrics if metric.about is not None and not metric.about.reads_factors}
-    criteria = [*losses, *(name for name in subject.varying() if metric_of(subject.study, name) in alone)]
+    alone = {n for n, metric in subject.metrics if metric.about is not None and not metric.about.reads_factors}
+    criteria = [*losses, *(name for name in subject.varying() if metric_of(subject, name) in alone)]
     supervised = [name for name in subject.varying() if name not in criteria]
     if not criteria or not supervised:
         return ""
@@ -172,7 +178,7 @@ def unsupervised(subject: Subject) -> str:
 def _correlations(subject: Subject, names: Sequence[str], criteria: Sequence[str]) -> str:
     matrix = spearman_of_columns(subject.table, names, criteria)
     heads = [subject.titles.get(name, _loss_title(name)) for name in criteria]
-    columns = {"metric": _links(subject, names), **dict(zip(heads, matrix.T, strict=True))}
+    columns = {"metric": list(map(subject.link_to, names)), **dict(zip(heads, matrix.T, strict=True))}
     return table(list(columns), columns)
 
 
@@ -189,7 +195,7 @@ def explained(subject: Subject) -> str:
     table_of = {**subject.table, "model": np.array(subject.models)}
     shares = [results.variance_explained(table_of, name, subject.regularization) for name in names]
     columns = {
-        "metric": _links(subject, names),
+        "metric": list(map(subject.link_to, names)),
         "model": [share.model for share in shares],
         "model × regularization": [share.model_and_regularization for share in shares],
     }
@@ -230,7 +236,7 @@ def carried(subject: Subject) -> str:
 def _between_data(subject: Subject, name: str) -> str:
     matrix, data = across_data(subject.table, name)
     title = f"rank correlation of {subject.titles[name]} between data sets"
-    return f"<h4>{link_to_metric(subject, name)}</h4>" + image(plots.rank_map(matrix, data), title)
+    return f"<h4>{subject.link_to(name)}</h4>" + image(plots.rank_map(matrix, data), title)
 
 
 def _against(subject: Subject, names: Sequence[str]) -> str:
@@ -253,15 +259,16 @@ def novel(subject: Subject) -> str:
 
     Over means by data set and model, as Mahon et al. 2024, Table 4: the one correlation that pools data sets.
     """
-    targets = [name for name in subject.names if name in subject.study.novel]
-    rest = [name for name in subject.names if metric_of(subject.study, name) not in subject.study.novel]
+    held_out = subject.study.novel if subject.study is not None else ()
+    targets = [name for name in subject.names if name in held_out]
+    rest = [name for name in subject.names if metric_of(subject, name) not in held_out]
     if not targets or not rest:
         return ""
     target = targets[0]
     groups = [" ".join(parts) for parts in zip(map(str, subject.table["data"]), subject.models, strict=True)]
     means = {name: _by_group(subject.table[name], groups) for name in (target, *rest)}
     correlations = [pearson(means[name], means[target]) for name in rest]
-    columns = {"metric": _links(subject, rest)} | {
+    columns = {"metric": list(map(subject.link_to, rest))} | {
         field: np.array([float(getattr(row, field)) for row in correlations]) for field in ("r", "t", "p", "n")
     }
     p = fisher_comparison(np.array([row.r for row in correlations]), max(row.n for row in correlations))
@@ -282,5 +289,55 @@ def _by_group(column: np.ndarray, groups: Sequence[str]) -> np.ndarray:
     return np.array([finite.mean(column[labels == group]) for group in dict.fromkeys(groups)])
 
 
-def _links(subject: Subject, names: Sequence[str]) -> list[Html]:
-    return [link_to_metric(subject, name) for name in names]
+def glossary(subject: Subject) -> str:
+    """Every metric: its title, the question that it asks, what it claims to measure, and its paper."""
+    entries = []
+    for name, metric in subject.metrics:
+        about = getattr(metric, "about", None)
+        anchor = f'<dt id="metric-{html.escape(name, quote=True)}">'
+        if about is None:
+            entries.append(f"{anchor}{html.escape(name)}</dt><dd></dd>")
+            continue
+        claimed = ", ".join(dict.fromkeys(aspect for aspects in about.claims.values() for aspect in aspects))
+        source = REFERENCES[about.references[0]]
+        sense = "lower is better" if metric.errors else "higher is better"
+        if len(metric.errors) > 1:
+            sense += f" for {', '.join(metric.errors).replace('_', ' ')}"
+        facts = f"Claims to measure {claimed}; {sense}." if claimed else f"{sense.capitalize()}."
+        authors = source.authors[0].split(",")[0] + (" et al." if len(source.authors) > 2 else "")
+        if len(source.authors) == 2:
+            authors += f" and {source.authors[1].split(',')[0]}"
+        text = html.escape(f"{about.question} {facts} {authors} {source.year}.")
+        entries.append(f"{anchor}{html.escape(about.title)} <small>{html.escape(name)}</small></dt><dd>{text}</dd>")
+    return f"<dl>{''.join(entries)}</dl>"
+
+
+MOST_SCORES = 6
+
+
+def along(subject: Subject) -> str:
+    """A figure for the loss and for each chief score: a line per setting, means over seeds and their deviations."""
+    if "updates" not in subject.table:
+        return ""
+    updates = np.asarray(subject.table["updates"], float)
+    kept = subject.rows(np.isfinite(updates))
+    ends = np.unique(updates[np.isfinite(updates)])
+    losses = [name for name in kept.table if name.startswith("final_") and results.varies(kept.table[name])]
+    losses = ["final_loss"] if "final_loss" in losses else losses[:1]
+    titles = {**kept.titles, **{name: name.removeprefix("final_") for name in losses}}
+    shown, settings = [], np.array(kept.without_updates().settings)
+    members = {setting: kept.rows(settings == setting) for setting in dict.fromkeys(settings.tolist())}
+    for name in (*losses, *kept.headline_columns(MOST_SCORES)):
+        lines = {setting: _line(own, name, ends) for setting, own in members.items()}
+        lines = {setting: line for setting, line in lines.items() if line is not None}
+        if lines and any(results.varies(line.ravel()) for line in lines.values()):
+            shown.append(Picture(f"{titles[name]} by updates", plots.curves(ends, lines, "updates", titles[name])))
+    return pictures(shown, shown=3)
+
+
+def _line(own: Subject, name: str, ends: np.ndarray) -> np.ndarray | None:
+    """The column ``[ends, seeds]`` of a setting's members; None if some seed was not kept everywhere."""
+    columns = [np.asarray(own.table[name], float)[np.asarray(own.table["updates"], float) == end] for end in ends]
+    if len({len(column) for column in columns}) > 1 or not len(columns[0]):
+        return None
+    return np.stack(columns)

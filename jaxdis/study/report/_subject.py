@@ -2,67 +2,50 @@
 
 import dataclasses
 import functools
+import html
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
+from jaxdis.encoders._slot_metrics import SlotMetric
 from jaxdis.evaluation._notes import Known
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import ASPECTS, is_error
+from jaxdis.metrics._seed_metrics import Udr
 from jaxdis.models import Variant
-from jaxdis.study._cells import Member
-from jaxdis.study._definition import Study, metric_of
-from jaxdis.study.report import _result_table as results
-from jaxdis.study.report._seed_statistics import Table
-
-# Parts of a label that a setting is not called by.
-UNSAID = ("model", "seed", "held_out", "learning_rate", "discriminator_learning_rate", "warmup_steps", "capacity_steps")
-
-
-@dataclasses.dataclass(frozen=True)
-class SomeSamples:
-    """The samples on which codes were scored; see :class:`jaxdis.study.Sampling`."""
-
-    train: int
-    held_out: int | None
-
-    def in_words(self) -> str:
-        """``10,000 samples (learners are evaluated on 3,333 that they are not trained on)``."""
-        held_out = (
-            f" (learners are evaluated on {self.held_out:,} that they are not trained on)" if self.held_out else ""
-        )
-        return f"{self.train:,} samples{held_out}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Outside:
-    """What the sections of a report ask of a :class:`jaxdis.study.Study`, for models that no study trained."""
-
-    metrics: tuple[tuple[str, Metric], ...]
-    variants: Mapping[str, Variant]
-    sampling: SomeSamples
-    factors: tuple[Known, ...]
-    has_slots: ClassVar[bool] = False
-    novel: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def metrics_of_members(self) -> tuple[tuple[str, Metric], ...]:
-        return self.metrics
+from jaxdis.study._definition import Member, Study, metric_of
+from jaxdis.study.report import _statistics as results
+from jaxdis.study.report._html import Html
+from jaxdis.study.report._statistics import UNSAID, Table
 
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """The members of a report: ``table`` as in ``results.csv``, ``names`` of its columns of scores."""
+    """The members of a report: ``table`` as in ``results.csv``, ``names`` of its columns of scores.
 
-    study: Study | Outside
+    Attributes:
+      metrics: pairs as in a study.
+      variants: of models, by the names in the column ``model``.
+      samples, sampled: how many samples are scored, and which, in words.
+      factors: what is known about them; empty for the data sets of a study.
+      study: what trained the models; None if they were trained elsewhere.
+    """
+
+    metrics: tuple[tuple[str, Metric | Udr | SlotMetric], ...]
+    variants: Mapping[str, Variant]
+    samples: int
+    sampled: str
     table: Table
     names: tuple[str, ...]
+    factors: tuple[Known, ...] = ()
+    study: Study | None = None
 
     @classmethod
-    def of(cls, study: Study | Outside, table: Table) -> "Subject":
-        return cls(study, table, tuple(name for name in table if metric_of(study, name)))
+    def of(cls, study: Study, table: Table) -> "Subject":
+        names = tuple(name for name in table if metric_of(study, name))
+        samples, sampled = study.sampling.train, study.sampling.in_words()
+        return cls(study.metrics, study.variants, samples, sampled, table, names, study=study)
 
     def __len__(self) -> int:
         return len(self.table["id"])
@@ -75,8 +58,10 @@ class Subject:
 
     def last(self, members: Sequence[Member]) -> "Subject":
         """Members after all their updates, without those that were kept along training; ``members`` are the rows."""
-        trained = self.rows(np.array([member.last for member in members]))
-        return dataclasses.replace(trained, table={n: c for n, c in trained.table.items() if n != "updates"})
+        return self.rows(np.array([member.last for member in members])).without_updates()
+
+    def without_updates(self) -> "Subject":
+        return dataclasses.replace(self, table={n: c for n, c in self.table.items() if n != "updates"})
 
     def rows(self, which: np.ndarray) -> "Subject":
         return dataclasses.replace(self, table={name: column[which] for name, column in self.table.items()})
@@ -84,38 +69,38 @@ class Subject:
     @functools.cached_property
     def regularization(self) -> np.ndarray:
         """For each member, the value of the setting over which its model is swept."""
-        return results.regularizations(self.table, self.study.variants)
+        return results.regularizations(self.table, self.variants)
 
     @functools.cached_property
     def settings(self) -> list[str]:
         """For each member, its model and settings in words."""
-        return [setting_in_words(self.study, label) for label in self._labels()]
+        return [self.setting_of(label) for label in self._labels()]
 
     @functools.cached_property
     def models(self) -> list[str]:
         """For each member, the title of its model, with the labels that tell it from others."""
-        return [model_in_words(self.study, label) for label in self._labels()]
+        return [self.model_of(label) for label in self._labels()]
 
     @functools.cached_property
     def titles(self) -> Mapping[str, str]:
         """Column → its title for readers; no two columns share a title."""
-        titles = {name: title_of(self.study, name) for name in self.names}
+        titles = {name: self._title_of(name) for name in self.names}
         given = list(titles.values())
         return {name: title if given.count(title) == 1 else f"{title} ({name})" for name, title in titles.items()}
 
     def aspect_of(self, name: str) -> str | None:
         """The one aspect that a column claims to measure; None if it claims several or none."""
-        claimed = claims(self.study, name)
+        claimed = self.claims(name)
         return claimed[0] if len(claimed) == 1 else None
 
     def lower_is_better(self, name: str) -> bool:
         """Whether a column is best when it is low."""
-        return is_error(name, dict(self.study.metrics))
+        return is_error(name, dict(self.metrics))
 
     def headlines(self) -> dict[str, str]:
         """Aspect → the first column that claims to measure it alone; a metric's headline comes before its fields."""
         names = [name for name in self.names if np.isfinite(self.table[name]).any()]
-        names.sort(key=lambda name: name != metric_of(self.study, name))
+        names.sort(key=lambda name: name != metric_of(self, name))
         return {
             aspect: next(name for name in names if self.aspect_of(name) == aspect)
             for aspect in ASPECTS
@@ -127,7 +112,7 @@ class Subject:
         chosen = list(self.headlines().values())
         firsts: dict[str, str] = {}
         for name in self.varying():
-            firsts.setdefault(metric_of(self.study, name), name)
+            firsts.setdefault(metric_of(self, name), name)
         return [name for name in dict.fromkeys([*chosen, *firsts.values()]) if results.varies(self.table[name])][:most]
 
     def varying(self) -> Sequence[str]:
@@ -140,41 +125,38 @@ class Subject:
         rows = zip(*(self.table[name] for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
+    def setting_of(self, label: Mapping) -> str:
+        """``β-TCVAE, β = 4``."""
+        about = self.variants[str(label["model"])].about
+        symbols = {} if about is None else {key: text.split(",")[0] for key, text in about.settings.items()}
+        shown = {key: value for key, value in label.items() if key not in UNSAID and not isinstance(value, str)}
+        settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in shown.items() if value == value)
+        return ", ".join([self.model_of(label), *settings])
 
-def setting_in_words(study: Study | Outside, label: Mapping) -> str:
-    """``β-TCVAE, β = 4``."""
-    about = study.variants[str(label["model"])].about
-    symbols = {} if about is None else {key: text.split(",")[0] for key, text in about.settings.items()}
-    shown = {key: value for key, value in label.items() if key not in UNSAID and not isinstance(value, str)}
-    settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in shown.items() if value == value)
-    return ", ".join([model_in_words(study, label), *settings])
+    def model_of(self, label: Mapping) -> str:
+        """``MONet, masks decoder``: a model's title, or its name if it has none, and its labels of text."""
+        about = self.variants[str(label["model"])].about
+        texts = {key: value for key, value in label.items() if key not in UNSAID and isinstance(value, str) and value}
+        title = str(label["model"]) if about is None else about.title
+        return ", ".join([title, *(f"{key} {value}" for key, value in texts.items())])
 
+    def _title_of(self, column: str) -> str:
+        """The title of a column's metric, by its abbreviation if it has one, and the field."""
+        name = metric_of(self, column)
+        about = getattr(dict(self.metrics)[name], "about", None)
+        field = column[len(name) + 1 :].replace("_", " ")
+        if about is None:
+            return f"{name.replace('_', ' ')} {field}".rstrip()
+        short = re.search(r"\(([^()]+)\)$", about.title)
+        return f"{short[1] if short else about.title} {field}".rstrip()
 
-def model_in_words(study: Study | Outside, label: Mapping) -> str:
-    """``MONet, masks decoder``: a model's title, and its labels of text."""
-    texts = [f"{key} {value}" for key, value in label.items() if key not in UNSAID and isinstance(value, str) and value]
-    return ", ".join([model_title(study, label["model"]), *texts])
+    def claims(self, column: str) -> tuple[str, ...]:
+        """The aspects that a column's authors claim that it measures."""
+        name = metric_of(self, column)
+        about = getattr(dict(self.metrics)[name], "about", None)
+        return () if about is None else about.claims.get(column[len(name) + 1 :] or "score", ())
 
-
-def model_title(study: Study | Outside, name: str) -> str:
-    """A variant's title, or its name if it has none."""
-    about = study.variants[str(name)].about
-    return about.title if about is not None else str(name)
-
-
-def title_of(study: Study | Outside, column: str) -> str:
-    """The title of a column's metric, by its abbreviation if it has one, and the field."""
-    name = metric_of(study, column)
-    about = getattr(dict(study.metrics)[name], "about", None)
-    field = column[len(name) + 1 :].replace("_", " ")
-    if about is None:
-        return f"{name.replace('_', ' ')} {field}".rstrip()
-    short = re.search(r"\(([^()]+)\)$", about.title)
-    return f"{short[1] if short else about.title} {field}".rstrip()
-
-
-def claims(study: Study | Outside, column: str) -> tuple[str, ...]:
-    """The aspects that a column's authors claim that it measures."""
-    name = metric_of(study, column)
-    about = getattr(dict(study.metrics)[name], "about", None)
-    return () if about is None else about.claims.get(column[len(name) + 1 :] or "score", ())
+    def link_to(self, column: str) -> Html:
+        """A column's title, which leads to its metric in the glossary."""
+        anchor, title = html.escape(metric_of(self, column), quote=True), html.escape(self.titles[column])
+        return Html(f'<a href="#metric-{anchor}">{title}</a>')

@@ -8,14 +8,22 @@ import pytest
 from jaxdis import METRICS, cli
 from jaxdis.cli._study_commands import _print_digest as print_digest
 from jaxdis.data.synthetic import CASES
-from jaxdis.papers.julka2024._table_two import TABLE_TWO, beside_table_two, table_two_metrics
-from jaxdis.study._work import Digest
+from jaxdis.papers.harness._printed import words_in
+from jaxdis.papers.julka2024._page import beside_table_two
+from jaxdis.papers.julka2024._run import table_two_metrics
+from jaxdis.study._run_study import Digest
 from jaxdis.study.certificate import _calibration as calibration
-from jaxdis.study.certificate import _calibration_work as work
-from jaxdis.study.certificate._calibrate import calibrate
-from jaxdis.study.certificate._calibration import Calibration, Certificate
-from jaxdis.study.certificate._certificate_files import differences_of, short_response_table, write_certificate
-from jaxdis.study.certificate._conclusions import ASPECTS, claims_of, responses, table
+from jaxdis.study.certificate import _calibration as work
+from jaxdis.study.certificate._calibration import Calibration, Certificate, calibrate
+from jaxdis.study.certificate._certificate import (
+    ASPECTS,
+    claims_of,
+    differences_of,
+    responses,
+    short_response_table,
+    table,
+    write_certificate,
+)
 from tests.golden_values import numbers
 
 SMALL = {
@@ -178,10 +186,12 @@ def test_the_command_line_runs_it(tmp_path, capsys):
 
 def test_table_two_is_set_beside_what_its_settings_score():
     here = numbers("table2")["here"]
-    cases = {row.column: np.array(here[row.column]["mean"])[:, None] for row in TABLE_TWO if row.name != "DCIMIG"}
+    rows = {row["name"]: row["column"] for row in words_in("jaxdis.papers.julka2024")["table_two"]}
+    del rows["DCIMIG"]
+    cases = {column: np.array(here[column]["mean"])[:, None] for column in rows.values()}
     entries = list(beside_table_two(cases).entries())
     # All rows but the one that is not measured.
-    assert [row.key["metric"] for row, *_ in entries[::8]] == [row.name for row in TABLE_TWO if row.name != "DCIMIG"]
+    assert [row.key["metric"] for row, *_ in entries[::8]] == list(rows)
     row, case, measured = entries[1]
     assert (row.key["metric"], case, row.values[case]) == ("Z-min Variance", "001", 0.55)
     assert (round(measured.value, 3), measured.spread) == (0.554, 0)

@@ -1,18 +1,16 @@
 """Every analysis of a report on tables that are constructed so that its result is known."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from jaxdis import plots
 from jaxdis._core import finite
-from jaxdis.study.report import _result_table as results
 from jaxdis.study.report import _sections as sections
-from jaxdis.study.report._blends import blends
-from jaxdis.study.report._code_groups import chosen_members, merge_ranks
-from jaxdis.study.report._dependence import MEASURES, dependence
-from jaxdis.study.report._learning import learning
-from jaxdis.study.report._seed_statistics import spearman
-from jaxdis.study.report._transfer import across_data, score_cube, transfer
+from jaxdis.study.report import _statistics as results
+from jaxdis.study.report._figures import MEASURES, blends, chosen_members, dependence, learning, merge_ranks
+from jaxdis.study.report._statistics import across_data, score_cube, spearman, transfer
 from tests.study.report.planned import spread, subject_of
 
 TWO = ("dsprites", "shapes3d")
@@ -97,7 +95,8 @@ class TestDataSetsAreNeverPooled:
         subject = subject_of(dict.fromkeys(MEASURES, RISING), data=TWO, metrics=MEASURES)
         assert dependence(subject) == []  # without sampled codes
         sampled = {f"{measure}_sampled": FALLING for measure in MEASURES}
-        subject = type(subject)(subject.study, {**subject.table, **{n: v.ravel() for n, v in sampled.items()}}, names)
+        table = {**subject.table, **{n: v.ravel() for n, v in sampled.items()}}
+        subject = dataclasses.replace(subject, table=table, names=names)
         for _, mine in subject.each():
             assert len(dependence(mine)) == 2
         for [panels] in drawn("point_clouds"):
@@ -251,7 +250,7 @@ def test_best_median_and_worst_follow_the_direction_of_the_score():
     subject = subject_of({"mig": np.arange(12.0).reshape(1, 3, 4)}, metrics=("mig",))
     assert chosen_members(subject, "mig") == {"best": 11, "median": 6, "worst": 0}
     flipped = type("Flipped", (type(subject),), {"lower_is_better": lambda self, name: True})
-    assert chosen_members(flipped(subject.study, subject.table, subject.names), "mig")["best"] == 0
+    assert chosen_members(flipped.of(subject.study, subject.table), "mig")["best"] == 0
 
 
 def test_scores_that_cannot_mean_what_they_seem_to_are_named():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxdis.study.report import _seed_statistics as correlation
-from jaxdis.study.report._seed_statistics import (
+from jaxdis.study.report import _statistics as correlation
+from jaxdis.study.report._statistics import (
     fisher_comparison,
     mean_over_seeds,
     over_seeds,

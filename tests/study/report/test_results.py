@@ -5,7 +5,7 @@ import pytest
 
 from jaxdis._core.files import read_csv_columns
 from jaxdis.models import OBJECTIVES
-from jaxdis.study.report import _result_table as results
+from jaxdis.study.report import _statistics as results
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxdis.study.report._transfer import across_data, agreement, score_cube, transfer
+from jaxdis.study.report._statistics import across_data, agreement, score_cube, transfer
 
 DATA, STRENGTHS, SEEDS = ("a", "b", "c"), (1.0, 2.0, 4.0, 8.0), range(6)
 

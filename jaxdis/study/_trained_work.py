@@ -9,12 +9,11 @@ from pathlib import Path
 from jaxdis._core.files import read_csv_columns, write_csv
 from jaxdis.data import DATASETS
 from jaxdis.metrics._metric import per_factor_fields
-from jaxdis.study import _make as make
-from jaxdis.study._cells import Member, cells
+from jaxdis.study import _compute_cells
 from jaxdis.study._cost import costs
-from jaxdis.study._definition import ROLES, Study
+from jaxdis.study._definition import ROLES, Member, Study, cells
+from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates
 from jaxdis.study._store import Store, number, publish
-from jaxdis.study._work import WORKS, Batch, Digest, Totals, Updates
 from jaxdis.study.report._answer import digest
 from jaxdis.study.report._subject import Subject
 
@@ -68,7 +67,7 @@ class TrainedWork:
                     yield Batch("score", batch, len(lacking))
 
     def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
-        make.compute(store, self.study, batch, on_updates)
+        _compute_cells.compute(store, self.study, batch, on_updates)
 
     def finish(self, store: Store) -> Path:
         """``results.csv``, and ``results_by_factor.csv`` for scores that have one number per factor.

@@ -1,4 +1,4 @@
-"""Computing cells: train, encode or score a batch of members together, and publish each under its own id."""
+"""Compute cells: train, encode or score a batch of members together, and publish each under its own id."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -9,20 +9,20 @@ import jax
 import numpy as np
 
 from jaxdis import models
-from jaxdis.data import DATASETS, FactorSpace
+from jaxdis.data import DATASETS, FactorSpace, Scenes, SceneSamples
 from jaxdis.data._regions import RandomCells
+from jaxdis.data._scenes import pooled_masks
+from jaxdis.encoders._slot_metrics import SlotMetric, hard_masks, named
 from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._results import Scores
 from jaxdis.factors import Factors
 from jaxdis.models._evidence import Evidence, evidence
 from jaxdis.models._images import Images
 from jaxdis.models._zoo import concatenate
 from jaxdis.models.training._checkpoint import OtherRunError
-from jaxdis.study import _slot_cells as slots
-from jaxdis.study._cells import Member, encode_spec, score_spec, train_spec
-from jaxdis.study._definition import Sampling, Study, Training, metric_of
-from jaxdis.study._locks import clear, lock_of, locked
-from jaxdis.study._store import Store, cell_id
-from jaxdis.study._work import Batch, Updates
+from jaxdis.study._definition import Member, Sampling, Study, Training, encode_spec, metric_of, score_spec, train_spec
+from jaxdis.study._run_study import Batch, Updates
+from jaxdis.study._store import Store, cell_id, clear, lock_of, locked
 
 # Images rendered at one time; 64 × 64 × 3 floats of these are 25 MB.
 RENDER_BATCH = 512
@@ -45,6 +45,22 @@ class Samples(NamedTuple):
     test: Factors
     validation: Factors | None
     render: Callable
+
+
+class Drawn(NamedTuple):
+    """The scenes that slots are scored on: their space, what is known about them, and their factors."""
+
+    scenes: Scenes
+    space: FactorSpace
+    factors: Factors
+
+    @classmethod
+    def of(cls, scenes: Scenes, space: FactorSpace, sampling: Sampling) -> "Drawn":
+        values = scenes.draw(space, jax.random.key(sampling.seed), sampling.train, sampling.groups)
+        return cls(scenes, space, space.wrap(values))
+
+    def samples(self) -> SceneSamples:
+        return self.scenes.samples(self.space, self.factors)
 
 
 def samples_of(training: Training, sampling: Sampling) -> Samples:
@@ -70,10 +86,10 @@ def random_number(member: Member) -> int:
     return int(member.encode[:8], 16)
 
 
-def scenes_of(training: Training, sampling: Sampling) -> tuple[slots.Drawn, Callable]:
+def scenes_of(training: Training, sampling: Sampling) -> tuple[Drawn, Callable]:
     """The scenes that trained slots are scored on, and the renderer."""
     space, render = _seen(training)
-    return slots.Drawn.of(DATASETS[training.config.data].scenes, space, sampling), render
+    return Drawn.of(DATASETS[training.config.data].scenes, space, sampling), render
 
 
 def labels_of_scenes(training: Training) -> dict[str, tuple[str, str]]:
@@ -190,7 +206,7 @@ def _drawn(renderer: Images, rows, key):
 def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
     """Every member's codes and segments, and the factors that all members share."""
     drawn, render = scenes_of(training, study.sampling)
-    return slots.encoded(zoo, drawn, render, study.sampling), {"factors": _small(drawn.factors)}
+    return slots_encoded(zoo, drawn, render, study.sampling), {"factors": _small(drawn.factors)}
 
 
 def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
@@ -220,7 +236,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     numbers = [random_number(member) for member in chosen]
     if study.has_slots:
         drawn, _ = scenes_of(training, study.sampling)
-        scores_by_metric = slots.scored(
+        scores_by_metric = slots_scored(
             study.metrics,
             stacked["codes"],
             stacked["segments"],
@@ -298,3 +314,31 @@ def _small(factors: Factors) -> np.ndarray:
     """Class numbers in as few bytes as they need; continuous factors as they are."""
     values = np.asarray(factors.values)
     return values if None in factors.sizes else values.astype(np.min_scalar_type(max(factors.sizes)))
+
+
+def slots_encoded(zoo: models.Zoo, drawn: Drawn, render, sampling: Sampling) -> dict[str, np.ndarray]:
+    """``codes [m, n, s, d]``, and ``segments [m, n, h, w]`` uint8: the slot with the largest mask at each pixel."""
+    key = jax.random.key(sampling.seed)
+    slots = zoo.encode(drawn.factors.values, render=render, key=key, summary=hard_masks)
+    return {"codes": slots.codes, "segments": slots.masks}
+
+
+def slots_scored(
+    metrics: Sequence[tuple[str, SlotMetric]],
+    codes: np.ndarray,
+    segments: np.ndarray,
+    drawn: Drawn,
+    sampling: Sampling,
+    numbers: Sequence[int],
+    kinds: Sequence[str] = (),
+) -> list[tuple[str, Scores]]:
+    """Every metric for all members, with its name before its columns; ``kinds`` are those of a slot's codes.
+
+    True masks are as large as the images behind ``segments [m, n, h, w]``, which may have been pooled.
+    """
+    samples = drawn.samples()
+    samples = samples._replace(masks=pooled_masks(samples.masks, *segments.shape[2:]))
+    return [
+        (name, named(name, metric.score(codes, segments, samples, sampling.groups, numbers, kinds)))
+        for name, metric in metrics
+    ]

@@ -13,10 +13,12 @@ from jaxdis._core.files import write_csv
 from jaxdis._core.kernels.assignment import assign
 from jaxdis.evaluation._relate import relate
 from jaxdis.factors import Factors
-from jaxdis.study._cells import cells
-from jaxdis.study._definition import Study
-from jaxdis.study._make import samples_of
+from jaxdis.papers.mahon2024._run import NAMES
+from jaxdis.papers.mahon2024._tables import write_tables
+from jaxdis.study._compute_cells import samples_of
+from jaxdis.study._definition import Study, cells
 from jaxdis.study._store import Store, publish
+from jaxdis.study._trained_work import TrainedWork
 
 # The relation by which SNC aligns codes.
 RELATION = "mutual_information_equal_count"
@@ -55,9 +57,6 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
     """Write ``alignment.csv``, a row per collision, and a Hinton diagram of each model's first member that has one.
 
     Diagrams are PNG files in ``figures``, one per data set and model, however many seeds it has.
-
-    Raises:
-      StoreError: if the folder holds another study, or a record is damaged.
     """
     from jaxdis import plots  # matplotlib is not needed for tables
     from jaxdis.plots._canvas import png
@@ -86,3 +85,14 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
     head = ["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"]
     write_csv(table, head, rows)
     return [table, *paths]
+
+
+class CombinationsWork(TrainedWork):
+    """See :class:`jaxdis.study.Work`."""
+
+    def report(self, store: Store) -> Path:
+        """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""
+        if {*NAMES, "novel_combination"}.issubset(dict(self.study.metrics)):
+            write_tables(self.study, store.root)
+        write_alignments(self.study, store.root)
+        return super().report(store)
