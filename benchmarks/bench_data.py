@@ -23,7 +23,7 @@ import jaxdis.data
 from jaxdis.data import _lattice as lattice
 from jaxdis.data import _multi_sprites as multi_sprites
 from jaxdis.data import _sprites as sprites
-from jaxdis.data._gather import Gather, HostGather
+from jaxdis.data._lattice import Gather, HostGather
 from jaxdis.data._render import Render
 from jaxdis.data.files import _cars3d_file as cars3d
 

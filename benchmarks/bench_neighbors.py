@@ -6,9 +6,7 @@ import pytest
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 from workload import DSPRITES, make_zoo
 
-from jaxdis._learners.neighbors_continuous import continuous_information
-from jaxdis._learners.neighbors_discrete import discrete_information
-from jaxdis._learners.neighbors_joint import joint_discrete_information
+from jaxdis._learners.neighbors import continuous_information, discrete_information, joint_discrete_information
 
 CODES, CLASSES = make_zoo(1)
 CODES = CODES[0]

@@ -14,10 +14,9 @@ import pytest
 from bench_training import advance, product_rate
 
 from jaxdis import models
-from jaxdis._core.operations import operations
+from jaxdis._core.resources import operations
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._runner import Runner
-from jaxdis.models.training._step import begin, update
+from jaxdis.models.training._runner import Runner, begin, update
 from jaxdis.models.training._train import resolved_config
 
 ON_CPU = jax.default_backend() == "cpu"

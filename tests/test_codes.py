@@ -8,7 +8,7 @@ import pytest
 import jaxdis
 from jaxdis import codes, models
 from jaxdis.models._evidence import evidence
-from jaxdis.models.objectives import _distributions as distributions
+from jaxdis.models.objectives import _losses as distributions
 
 
 @pytest.fixture(scope="module")

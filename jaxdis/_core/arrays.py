@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, Num
 
-from jaxdis._core.kernels.entries import entries_at, placed_at
+from jaxdis._core.kernels.kernel import entries_at, placed_at
 from jaxdis._core.options import shown
 
 # Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.

@@ -1,6 +1,7 @@
 """Files that are written entirely or not at all, and read only if they are regular files.
 
-Bytes, text, CSV, JSON, and arrays as npz with a JSON header and a checksum; nothing is unpickled.
+Bytes, text, CSV, JSON, arrays as npz with a JSON header and a checksum, and where a trained zoo is; nothing is
+unpickled.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import re
 import secrets
 import stat
 import time
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -365,3 +367,29 @@ def _checksum(arrays: dict[str, np.ndarray]) -> str:
         digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
         digest.update(array.data)
     return digest.hexdigest()
+
+
+ZOO_FILE = "zoo.npz"
+
+
+def is_zoo(path: Path) -> bool:
+    """Whether a path is a run's folder or a file that holds a zoo."""
+    if path.is_dir():
+        return path.suffix != ".zarr"
+    try:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            return any(name.startswith("a/params/") for name in archive.namelist())
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):  # those who read codes say what is wrong
+        return False
+
+
+def zoo_file(path: Path) -> Path:
+    """The file that holds a zoo.
+
+    Raises:
+      ValueError: for a folder without a trained zoo.
+    """
+    file = path / ZOO_FILE if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(f"{path}: must be a folder that `jaxdis train` completed, with {ZOO_FILE}, got none there")
+    return file

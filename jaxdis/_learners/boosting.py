@@ -11,8 +11,7 @@ from jaxtyping import Array, Float, Int, Num
 from jaxdis._core import random
 from jaxdis._core.arrays import moments, power_of_two_below, safe_divide, weighted_mean
 from jaxdis._core.kernels.sums import sums_in_nodes
-from jaxdis._learners.splits_exact import exact_order
-from jaxdis._learners.splits_histogram import quantile_histogram
+from jaxdis._learners.splits import exact_order, quantile_histogram
 from jaxdis._learners.trees import Totals, by_blocks, canonical_order, choose, grow, lanes, leaves
 
 Splitter = Literal["exact", "histogram"]

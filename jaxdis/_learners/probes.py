@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from jaxdis._core import random
 from jaxdis._core.loops import each, repeat
-from jaxdis._learners.groups import Groups, one_hot_of
+from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.logistic_problem import LARGEST_LOGIT
 

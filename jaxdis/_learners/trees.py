@@ -1,9 +1,9 @@
 """Trees with fixed depth, one for each gradient column, grown together level by level, and the paths through them.
 
 Trees see numbers, not values: each code of each sample is a number (a bin or a rank), and a split sends a sample right
-when its number is above the cut. A ``Finder`` finds the cuts: at every threshold between sorted values
-(:mod:`jaxdis._learners.splits_exact`), or at the edges of quantile bins (:mod:`jaxdis._learners.splits_histogram`).
-Held-out samples may be in other numbers, with thresholds instead of cuts.
+when its number is above the cut. A ``Finder`` finds the cuts: at every threshold between sorted values, or at the edges
+of quantile bins (:mod:`jaxdis._learners.splits`). Held-out samples may be in other numbers, with thresholds instead of
+cuts.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable

@@ -16,7 +16,7 @@ import warnings
 from typing import NamedTuple
 
 from jaxdis._core import interrupts
-from jaxdis._core.bars import without_controls
+from jaxdis._core.display import without_controls
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._outputs import kept

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from jaxdis._core import interrupts
-from jaxdis._core.bars import tell_now_and_then
+from jaxdis._core.display import tell_now_and_then
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._outputs import check_pictures, make_room, write_figure
 
@@ -116,9 +116,9 @@ class Benchmark:
     def _estimate(self) -> None:
         from rich.table import Table
 
+        from jaxdis._core.accelerators import TARGETS
         from jaxdis._core.files import write_whole
         from jaxdis._core.options import Count, checked_value
-        from jaxdis._core.targets import TARGETS
         from jaxdis.cli import _estimates as estimates
         from jaxdis.cli import _estimates as report
         from jaxdis.cli._metric_texts import plan_of_texts

@@ -83,7 +83,7 @@ class Compare:
 
 def _holds_codes(folder: Path) -> bool:
     """Whether a folder is a zoo, or holds codes in files instead of scores."""
-    from jaxdis._core.zoo_files import ZOO_FILE
+    from jaxdis._core.files import ZOO_FILE
 
     def has_codes(path: Path) -> bool:
         return path.suffix == ".npy" or (zipfile.is_zipfile(path) and "codes.npy" in zipfile.ZipFile(path).namelist())
@@ -93,7 +93,7 @@ def _holds_codes(folder: Path) -> bool:
 
 def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
     """The scores for the codes in a folder, under their files' names."""
-    from jaxdis._core.zoo_files import ZOO_FILE
+    from jaxdis._core.files import ZOO_FILE
     from jaxdis.cli._metric_texts import plan_of_texts
     from jaxdis.encoders import load
     from jaxdis.evaluation import evaluate

@@ -50,8 +50,7 @@ class Encode:
         terminal.start(self.cache)
         import numpy as np
 
-        from jaxdis._core.files import write_whole
-        from jaxdis._core.zoo_files import zoo_file
+        from jaxdis._core.files import write_whole, zoo_file
         from jaxdis.models import Slots, load
 
         make_room("--out", self.out)

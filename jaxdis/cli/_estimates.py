@@ -21,10 +21,9 @@ import jax
 import numpy as np
 
 from jaxdis._core import batches
+from jaxdis._core.accelerators import Cost, Target, cost_of, placed, sums_in_any_order
 from jaxdis._core.executor import AXIS, Layout, _run, most_in_a_chunk
 from jaxdis._core.loops import MARK
-from jaxdis._core.roofline import Cost, cost_of, sums_in_any_order
-from jaxdis._core.targets import Target, placed
 from jaxdis._core.version import __version__
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
@@ -36,8 +35,7 @@ from jaxdis.models import members as zoo_of
 from jaxdis.models._members import checked_members
 from jaxdis.models.methods._method import Method
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._runner import _advance
-from jaxdis.models.training._step import begin
+from jaxdis.models.training._runner import _advance, begin
 from jaxdis.models.training._train import resolved_config
 
 SIZES, NUM_CODES = (3, 6, 40, 32, 32), 10

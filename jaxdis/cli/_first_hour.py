@@ -19,11 +19,10 @@ import jax
 import numpy as np
 
 from jaxdis._core import batches, runtime
-from jaxdis._core.bars import tell_now_and_then
+from jaxdis._core.accelerators import TARGETS, cost_of
+from jaxdis._core.display import tell_now_and_then
 from jaxdis._core.executor import Layout, _run
 from jaxdis._core.files import read_json, write_whole
-from jaxdis._core.roofline import cost_of
-from jaxdis._core.targets import TARGETS
 from jaxdis.cli import _throughput as throughput
 from jaxdis.cli._estimates import judged, turns_of
 from jaxdis.evaluation._inputs import bind

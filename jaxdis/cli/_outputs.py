@@ -12,7 +12,7 @@ KINDS_OF_CELLS = ("train", "encode", "score")
 
 def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> None:
     """Refuse to overwrite a file that the command reads, or the zoo and the settings of a run whose zoo it reads."""
-    from jaxdis._core.zoo_files import ZOO_FILE
+    from jaxdis._core.files import ZOO_FILE
 
     for given in inputs:
         if given is None:

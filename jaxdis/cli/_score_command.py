@@ -175,8 +175,8 @@ class Score:
 
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
         """Read files: a zoo's path alone, or the codes from files that can be scored as members in one zoo."""
+        from jaxdis._core.files import is_zoo
         from jaxdis._core.lookup import printable
-        from jaxdis._core.zoo_files import is_zoo
         from jaxdis.evaluation._arrays_file import alike, load_arrays
 
         group, size, sound = {}, 0, False
@@ -260,7 +260,7 @@ class Score:
         return {each: dataclasses.replace(scores[row], members=()) for row, each in enumerate(group)}  # numbered anew
 
     def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping, kept_too: Callable):
-        from jaxdis._core.zoo_files import zoo_file
+        from jaxdis._core.files import zoo_file
         from jaxdis.cli._score_tables import in_brief
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
         from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS, plan_of

@@ -7,7 +7,7 @@ from typing import Literal
 
 import tyro
 
-from jaxdis._core.bars import tell_now_and_then
+from jaxdis._core.display import tell_now_and_then
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache, DataOptions, Executor, Sources
 from jaxdis.cli._outputs import check_pictures, kept_cells

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxdis._core.bars import bar as bar_on
-from jaxdis._core.bars import tell_now_and_then, without_controls
+from jaxdis._core.display import bar as bar_on
+from jaxdis._core.display import tell_now_and_then, without_controls
 
 # What stays as it is: examples and tables.
 _VERBATIM = re.compile(r"^\s*(>>>|====|\|)")

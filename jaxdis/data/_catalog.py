@@ -8,22 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core.options import Count, Natural, checked
-from jaxdis.data import _clevr as clevr
+from jaxdis.data import _clevr_render as clevr
 from jaxdis.data import _clevr_space as clevr_space
 from jaxdis.data import _lattice as lattice
 from jaxdis.data import _multi_sprites as multi_sprites
-from jaxdis.data import _sprite_variants as sprite_variants
 from jaxdis.data import _sprites as sprites
 from jaxdis.data import _standins as standins
 from jaxdis.data import _teapot as teapot
 from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._gather import Gather, HiddenGather, HostGather
-from jaxdis.data._hearts import SPACE as HEARTS_SPACE
-from jaxdis.data._hearts import draw as draw_hearts
-from jaxdis.data._listed import ListedSpace, NearestListed
+from jaxdis.data._lattice import Gather, HiddenGather, HostGather, ListedSpace, NearestListed
 from jaxdis.data._render import Render, checked_dtype
 from jaxdis.data._shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
+from jaxdis.data._sprites import HEARTS_SPACE, draw_hearts
 
 Pair = tuple[FactorSpace, Render]
 
@@ -61,7 +58,7 @@ def color_dsprites(
 ) -> Pair:
     """Render Color-dSprites (Locatello et al. 2019): a sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
     space = _turning(sprites.SPACE, circular, orientation=39)
-    return _of_sprites(sprite_variants.draw_colored, space, 3, True, source, cached, dtype)
+    return _of_sprites(sprites.draw_colored, space, 3, True, source, cached, dtype)
 
 
 @checked
@@ -70,7 +67,7 @@ def noisy_dsprites(
 ) -> Pair:
     """Render Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
     space = _turning(sprites.SPACE, circular, orientation=39)
-    return _of_sprites(sprite_variants.draw_noisy, space, 3, True, source, cached, dtype)
+    return _of_sprites(sprites.draw_noisy, space, 3, True, source, cached, dtype)
 
 
 @checked
@@ -88,9 +85,9 @@ def scream_dsprites(
       FileNotFoundError: without the painting; the message says where to save it.
     """
     is_array = isinstance(painting, np.ndarray)
-    picture = sprite_variants.checked_painting(painting) if is_array else sprite_variants.load_painting(painting)
+    picture = sprites.checked_painting(painting) if is_array else sprites.load_painting(painting)
     space = _turning(sprites.SPACE, circular, orientation=39)
-    space, render = _of_sprites(sprite_variants.draw_painted, space, 3, True, source, cached, dtype)
+    space, render = _of_sprites(sprites.draw_painted, space, 3, True, source, cached, dtype)
     return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
 
 

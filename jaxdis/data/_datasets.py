@@ -11,9 +11,9 @@ from jaxdis.data import _standins as standins
 from jaxdis.data import _teapot as teapot
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._hearts import SPACE as HEARTS_SPACE
 from jaxdis.data._scenes import Scenes
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
+from jaxdis.data._sprites import HEARTS_SPACE
 from jaxdis.data.files import _cars3d_file as cars3d
 from jaxdis.data.files import _mpi3d_file as mpi3d
 from jaxdis.data.files import _smallnorb_file as smallnorb

@@ -1,6 +1,8 @@
-"""Rendered or decoded lattices on disk: built once, memory-mapped, checked, and rebuilt if incomplete."""
+"""Images that are looked up: lattices on disk, built once, memory-mapped and checked; and lists of images."""
 
+import dataclasses
 import errno
+import functools
 import hashlib
 import json
 import logging
@@ -12,9 +14,12 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt8
 
-from jaxdis._core import runtime
+from jaxdis._core import random, runtime
 from jaxdis._core.files import full, is_full, remove_leftovers, replacing, write_json
+from jaxdis._core.options import Natural, checked
+from jaxdis.data._factor_space import FactorSpace
 
 logger = logging.getLogger(__name__)
 _CHUNK = 2**24
@@ -141,3 +146,132 @@ def open_array(path: str | Path) -> np.memmap:
 def on_device(array: np.ndarray) -> jax.Array:
     """The array copied to the default device."""
     return jnp.asarray(np.asarray(array))
+
+
+@dataclasses.dataclass(frozen=True)
+class Gather:
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`: rows ``space.index(factors)`` from ``tables[0]``."""
+
+    space: FactorSpace
+
+    def __call__(self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
+        return tables[0][self.space.index(factors)]
+
+
+@dataclasses.dataclass(frozen=True)
+class HiddenGather:
+    """As :class:`Gather`, over a space with an additional factor ``hidden`` that is drawn uniformly for each image."""
+
+    space: FactorSpace
+    hidden: str
+
+    def __call__(
+        self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key: PRNGKeyArray
+    ) -> UInt8[Array, "n h w c"]:
+        return tables[0][self.space.index(with_hidden(self.space, self.hidden, factors, key))]
+
+
+def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key: PRNGKeyArray) -> Array:
+    """Factors ``[n, k + 1]`` of ``space``, with its factor ``hidden`` drawn uniformly."""
+    column = space.position(hidden)
+    drawn = random.randint(key, (len(factors), 1), 0, space.sizes[column])
+    return jnp.concatenate([factors[:, :column], drawn, factors[:, column:]], 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class HostGather:
+    """A ``draw`` that reads images from a memory-mapped file, for lattices larger than memory.
+
+    It indexes the file directly outside ``jit`` and through a host callback inside. ``open`` is a module-level function
+    ``path → array [cells, height, width, channels]`` uint8.
+    """
+
+    open: Callable[[str], np.ndarray]
+    path: str = dataclasses.field(metadata={"identity": False})
+    sizes: tuple[int, ...]
+    shape: tuple[int, int, int]
+
+    def __call__(self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
+        if not isinstance(factors, jax.core.Tracer):
+            return jnp.asarray(self._read(factors))
+        result = jax.ShapeDtypeStruct((factors.shape[0], *self.shape), jnp.uint8)
+        return jax.pure_callback(self._read, result, factors, vmap_method="sequential")
+
+    def _read(self, factors) -> np.ndarray:
+        rows = np.ravel_multi_index(tuple(np.asarray(factors).T), self.sizes)
+        return np.ascontiguousarray(_opened(self.open, self.path)[rows])
+
+
+@functools.lru_cache(maxsize=32)
+def _opened(open_file: Callable[[str], np.ndarray], path: str) -> np.ndarray:
+    return open_file(path)
+
+
+class Listing:
+    """Factors ``values [n, k]`` for ``n`` stored images, hashable by their content."""
+
+    def __init__(self, values: np.ndarray):
+        self.values = np.ascontiguousarray(values, np.float32)
+        self._digest = hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Listing) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        return f"Listing({len(self.values)}, {self._digest})"
+
+
+@dataclasses.dataclass(frozen=True)
+class ListedSpace(FactorSpace):
+    """A space whose samples are drawn from a list, with replacement, outside the regions that are left out.
+
+    Interventions, which need images for combinations that nobody stored, are refused.
+    """
+
+    listing: Listing | None = None
+
+    @classmethod
+    def over(cls, space: FactorSpace, values: np.ndarray) -> "ListedSpace":
+        """The space with these rows ``[n, k]`` as its only samples."""
+        fields = {field.name: getattr(space, field.name) for field in dataclasses.fields(space)}
+        return cls(**fields, listing=Listing(values))
+
+    @checked
+    def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
+        """n independent samples from the list, uniform over its rows outside all regions."""
+        return self._outside_regions(ListedSpace._rows, (n,), key, jnp.asarray(self.listing.values))
+
+    def _rows(self, n: int, key, rows: Float[Array, "l k"]) -> Float[Array, "n k"]:
+        return rows[random.randint(key, (n,), 0, len(rows))]
+
+    def given(self, key, factor, value):
+        raise ValueError(_REFUSED.format("given"))
+
+    def local_group(self, key, n, radius, circular=()):
+        raise ValueError(_REFUSED.format("local_group"))
+
+    def only(self, combination):
+        raise ValueError(_REFUSED.format("only"))
+
+
+_REFUSED = "{}: must be called on a data set that is rendered, got one of stored images, whose factors cannot be chosen"
+
+
+@dataclasses.dataclass(frozen=True)
+class NearestListed:
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the stored image with the nearest factors.
+
+    ``tables`` are the factors ``[n, k]`` and the images ``[n, h, w, c]``. For factors that a :class:`ListedSpace`
+    samples, which are in the list, this is their own image.
+    """
+
+    def __call__(self, tables: tuple[Array, Array], factors: Float[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
+        listed, images = tables
+
+        def nearest(row: Float[Array, " k"]) -> Int[Array, ""]:
+            return jnp.square(listed - row[None]).sum(1).argmin().astype(jnp.int32)
+
+        return images[jax.lax.map(nearest, factors)]

@@ -6,15 +6,169 @@ for each (scale, shape, orientation) are traced once, and every image is a sum o
 """
 
 import colorsys
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Bool, Float, Int, Shaped, UInt8
 
-from jaxdis.data import _room as room
 from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._rays import spread
+
+
+def look_at(
+    eye: Float[Array, "3"], target: Float[Array, "3"], field_of_view: float, side: int
+) -> Float[Array, "side side 3"]:
+    """Directions from ``eye`` through the centers of side × side pixels, row 0 at the top, z up in the world.
+
+    ``field_of_view`` is the angle from top to bottom in radians; directions are not of unit length.
+    """
+    forward = target - eye
+    forward = forward / jnp.linalg.norm(forward)
+    right = jnp.cross(forward, np.array([0, 0, 1], np.float32))
+    right = right / jnp.linalg.norm(right)
+    up = jnp.cross(right, forward)
+    reach = (np.tan(field_of_view / 2) * ((2 * np.arange(side) + 1) / side - 1)).astype(np.float32)
+    across, down = reach[None, :, None] * spread(right, 3), reach[:, None, None] * spread(up, 3)
+    return spread(forward, 3) + across - down
+
+
+def spread(vector: Shaped[Array, " c"], rank: int) -> Shaped[Array, "... c"]:
+    """A vector ``[c]`` reshaped to ``[1, …, 1, c]`` with ``rank`` axes, so that it broadcasts against ``[…, c]``."""
+    return jnp.reshape(vector, (1,) * (rank - 1) + vector.shape)
+
+
+# The room. Positions, sizes and angles were measured on the published pictures of the set (Burgess and Kim 2018).
+# Lengths are in units of the distance from the object to the back wall: the floor is at z = 0, the object stands on it
+# at x = y = 0, and the back wall is at y = 1.
+
+CAMERA_DISTANCE, CAMERA_HEIGHT, LOOK_AT_HEIGHT = 0.8234, 0.2042, 0.1892
+VERTICAL_FIELD_OF_VIEW = np.radians(38.3269)
+WALL_HEIGHT = 0.4685
+SIDE_WALLS, BACK_WALL = 0.90, 1.00
+LIGHT = np.array([-1.0599, 0.6088, 4.4046], np.float32)
+# Sizes at scale 1.
+CUBE_HALF_EDGE = 0.088
+CYLINDER_RADIUS, CYLINDER_HALF_HEIGHT = 0.0925, 0.0958
+SPHERE_RADIUS = 0.1064
+CAPSULE_RADIUS, CAPSULE_HALF_SEGMENT = 0.0807, 0.0848
+
+SKY, FLOOR, WALL, OBJECT = range(4)
+_FAR = np.float32(1e9)
+
+Vector = Float[Array, "... 3"]
+
+
+class Hits(NamedTuple):
+    """Each ray's first hit.
+
+    ``surface [...]`` (SKY, FLOOR, WALL, OBJECT), ``point`` and outward ``normal [..., 3]``, and ``shadowed [...]``
+    where the object is between the point and the light.
+    """
+
+    surface: Int[Array, "..."]
+    point: Vector
+    normal: Vector
+    shadowed: Bool[Array, "..."]
+
+
+def camera(azimuth: Float[Array, ""], side: int) -> tuple[Float[Array, "3"], Float[Array, "side side 3"]]:
+    """Camera position, rotated by ``azimuth`` radians about the object, and the rays of its side × side pixels."""
+    place = CAMERA_DISTANCE * jnp.sin(azimuth), -CAMERA_DISTANCE * jnp.cos(azimuth), jnp.float32(CAMERA_HEIGHT)
+    eye = jnp.stack(place)
+    target = jnp.array([0, 0, LOOK_AT_HEIGHT], jnp.float32)
+    return eye, look_at(eye, target, VERTICAL_FIELD_OF_VIEW, side)
+
+
+def trace(eye: Float[Array, "3"], rays: Vector, shape: Int[Array, ""], scale: Float[Array, ""]) -> Hits:
+    """Follow rays from one point to the first surface they meet."""
+    eye = jnp.broadcast_to(eye, rays.shape)
+    object_at, object_normal = intersect_object(eye, rays, shape, scale)
+    x, y, z = rays[..., 0], rays[..., 1], rays[..., 2]
+    floor_at = jnp.where(z < 0, -eye[..., 2] / jnp.minimum(z, -1e-9), _FAR)
+    side_at = (SIDE_WALLS * jnp.sign(x) - eye[..., 0]) / jnp.where(jnp.abs(x) > 1e-9, x, 1e-9)
+    back_at = jnp.where(y > 0, (BACK_WALL - eye[..., 1]) / jnp.maximum(y, 1e-9), _FAR)
+    wall_at = jnp.minimum(side_at, back_at)
+    beside = side_at < back_at
+    wall_at = jnp.where(eye[..., 2] + wall_at * z <= WALL_HEIGHT, wall_at, _FAR)
+    nearest = jnp.minimum(jnp.minimum(object_at, floor_at), wall_at)
+    surface = jnp.where(object_at == nearest, OBJECT, jnp.where(floor_at == nearest, FLOOR, WALL))
+    surface = jnp.where(nearest >= _FAR, SKY, surface)
+    point = eye + jnp.where(nearest < _FAR, nearest, 0)[..., None] * rays
+    zeros, ones = jnp.zeros_like(x), jnp.ones_like(x)
+    wall_normal = jnp.stack([jnp.where(beside, -jnp.sign(x), 0), jnp.where(beside, 0, -ones), zeros], -1)
+    is_object, is_wall = (surface == OBJECT)[..., None], (surface == WALL)[..., None]
+    normal = jnp.where(is_object, object_normal, jnp.where(is_wall, wall_normal, jnp.stack([zeros, zeros, ones], -1)))
+    start = point + 1e-4 * normal
+    shadowed = intersect_object(start, spread(jnp.asarray(LIGHT), start.ndim) - start, shape, scale)[0] < 1
+    return Hits(surface, point, normal, shadowed)
+
+
+def intersect_object(
+    start: Vector, rays: Vector, shape: Int[Array, ""], scale: Float[Array, ""]
+) -> tuple[Float[Array, "..."], Vector]:
+    """Ray parameter (1e9: missed) and outward normal where rays enter the cube, cylinder, sphere or capsule (0 … 3)."""
+    half = jnp.stack([jnp.float32(h) for h in (CUBE_HALF_EDGE, CYLINDER_HALF_HEIGHT, 0, CAPSULE_HALF_SEGMENT)])
+    radius = jnp.stack([jnp.float32(r) for r in (0, CYLINDER_RADIUS, SPHERE_RADIUS, CAPSULE_RADIUS)])
+    half, radius = half[shape] * scale, radius[shape] * scale
+    # The center is above the floor by half the object's height, which for a round end includes its radius.
+    center = jnp.stack([0 * half, 0 * half, half + jnp.where(shape >= 2, radius, 0)])
+    start = start - spread(center, start.ndim)
+    slab_at, slab_normal = _slab(start, rays, half, shape == 0)
+    disc_at, disc_normal = _side(start, rays, half, radius)
+    cap_at, cap_normal = _caps(start, rays, half, radius)
+    # A cylinder is a side and two discs, a capsule a side and two balls, and a ball a capsule without a side.
+    flat = jnp.where(shape <= 1, slab_at, _FAR)
+    on_disc = jnp.linalg.norm((start + slab_at[..., None] * rays)[..., :2], axis=-1) <= radius
+    flat = jnp.where((shape == 0) | on_disc, flat, _FAR)
+    side = jnp.where((shape == 1) | (shape == 3), disc_at, _FAR)
+    cap = jnp.where(shape >= 2, cap_at, _FAR)
+    nearest = jnp.minimum(jnp.minimum(flat, side), cap)
+    normal = jnp.where((side == nearest)[..., None], disc_normal, cap_normal)
+    return nearest, jnp.where((flat == nearest)[..., None], slab_normal, normal)
+
+
+def _slab(start, rays, half, is_cube):
+    """Entry into the box |x|, |y|, |z| ≤ half, or for a cylinder into the layer |z| ≤ half."""
+    safe = jnp.where(jnp.abs(rays) > 1e-9, rays, 1e-9)
+    near = (-jnp.sign(safe) * half - start) / safe
+    far = (jnp.sign(safe) * half - start) / safe
+    free = spread(jnp.stack([is_cube, is_cube, jnp.ones_like(is_cube)]), rays.ndim)
+    near, far = jnp.where(free, near, -_FAR), jnp.where(free, far, _FAR)
+    at, leave = near.max(-1), far.min(-1)
+    normal = jnp.where(near == at[..., None], -jnp.sign(safe), 0)
+    return jnp.where((at > 0) & (at <= leave), at, _FAR), normal
+
+
+def _side(start, rays, half, radius):
+    """Entry into the infinite upright cylinder, if it is between the two ends."""
+    a = (rays[..., :2] ** 2).sum(-1)
+    b = (start[..., :2] * rays[..., :2]).sum(-1)
+    c = (start[..., :2] ** 2).sum(-1) - radius**2
+    root = b * b - a * c
+    at = (-b - jnp.sqrt(jnp.maximum(root, 0))) / jnp.maximum(a, 1e-12)
+    point = start + at[..., None] * rays
+    hit = (root > 0) & (at > 0) & (jnp.abs(point[..., 2]) <= half)
+    return jnp.where(hit, at, _FAR), point * spread(jnp.array([1, 1, 0], jnp.float32), rays.ndim) / jnp.maximum(
+        radius, 1e-6
+    )
+
+
+def _caps(start, rays, half, radius):
+    """Entry into the nearer of two balls at heights ±half."""
+    best, normal = jnp.full(rays.shape[:-1], _FAR), jnp.zeros_like(rays)
+    for sign in (-1.0, 1.0):
+        center = jnp.stack([0 * half, 0 * half, sign * half])
+        away = start - spread(center, start.ndim)
+        a, b = (rays**2).sum(-1), (away * rays).sum(-1)
+        root = b * b - a * ((away**2).sum(-1) - radius**2)
+        at = (-b - jnp.sqrt(jnp.maximum(root, 0))) / a
+        at = jnp.where((root > 0) & (at > 0), at, _FAR)
+        point = (away + at[..., None] * rays) / jnp.maximum(radius, 1e-6)
+        normal = jnp.where((at < best)[..., None], point, normal)
+        best = jnp.minimum(best, at)
+    return best, normal
+
 
 VERSION = 1
 LAYERS_NAME = f"shapes3d-{VERSION}"
@@ -32,7 +186,7 @@ SPACE = FactorSpace.of(
 SKY_COLOR = (153, 226, 249)
 _GEOMETRY = FactorSpace.of(scale=8, shape=4, orientation=15)
 # The hue factor of each surface, in the order of the layers.
-_SURFACES = (room.FLOOR, room.WALL, room.OBJECT)
+_SURFACES = (FLOOR, WALL, OBJECT)
 _PALETTE = np.array([colorsys.hsv_to_rgb(hue / 10, 1, 1) for hue in range(10)], np.float32)
 _LEVELS, _LEVEL_OF_HUE = np.unique(_PALETTE.round(4), return_inverse=True)
 # Samples per pixel in each direction.
@@ -62,26 +216,26 @@ _OBJECT = np.array([0.781, -0.148, -0.222, 0.613, -0.043, -0.144, 0.485, 0.038, 
 _GLOSS, _GLOSS_POWER = np.float32(0.164), np.float32(4.99)
 
 
-def light(hits: room.Hits, eye: Float[Array, "3"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+def light(hits: Hits, eye: Float[Array, "3"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
     """Intensity that multiplies a surface's color (may exceed 1; the sum is clipped), and white gloss that is added."""
     x, y = hits.point[..., 0], hits.point[..., 1]
     floor = _interpolated_2d(_FLOOR, x, y) * jnp.where(hits.shadowed, _SHADOW, 1)
     left, right, back = _interpolated(_LEFT_WALL, y), _interpolated(_RIGHT_WALL, y), _interpolated(_BACK_WALL, x)
     wall = jnp.where(hits.normal[..., 0] > 0.5, left, jnp.where(hits.normal[..., 0] < -0.5, right, back))
     rank = hits.point.ndim
-    toward = _unit(spread(jnp.asarray(room.LIGHT), rank) - hits.point) + _unit(spread(eye, rank) - hits.point)
+    toward = _unit(spread(jnp.asarray(LIGHT), rank) - hits.point) + _unit(spread(eye, rank) - hits.point)
     gloss = _GLOSS * jnp.maximum((hits.normal * _unit(toward)).sum(-1), 1e-6) ** _GLOSS_POWER
     diffuse = _harmonics(hits.normal) @ jnp.asarray(_OBJECT)
-    is_object = hits.surface == room.OBJECT
-    intensity = jnp.where(hits.surface == room.FLOOR, floor, jnp.where(is_object, diffuse, wall))
+    is_object = hits.surface == OBJECT
+    intensity = jnp.where(hits.surface == FLOOR, floor, jnp.where(is_object, diffuse, wall))
     return intensity, jnp.where(is_object, gloss, 0)
 
 
-def _unit(vector: room.Vector) -> room.Vector:
+def _unit(vector: Vector) -> Vector:
     return vector / jnp.linalg.norm(vector, axis=-1, keepdims=True)
 
 
-def _harmonics(normal: room.Vector) -> Float[Array, "... 9"]:
+def _harmonics(normal: Vector) -> Float[Array, "... 9"]:
     """Polynomials in the normal, up to degree 2.
 
     Light from all sides on a matte surface is smooth (Ramamoorthi and Hanrahan 2001).
@@ -116,16 +270,16 @@ def samples(
     """Surface, intensity and gloss for every sample of one (scale, shape, orientation); a pixel's samples lead."""
     scale, shape, orientation = geometry
     azimuth = jnp.asarray(np.radians(SPACE.values[5]).astype(np.float32))[orientation]
-    eye, rays = room.camera(azimuth, 64 * _SUPERSAMPLED)
+    eye, rays = camera(azimuth, 64 * _SUPERSAMPLED)
     rays = rays.reshape(64, _SUPERSAMPLED, 64, _SUPERSAMPLED, 3).transpose(1, 3, 0, 2, 4)
-    hits = room.trace(eye, rays, shape, jnp.asarray(np.array(SPACE.values[3], np.float32))[scale])
+    hits = trace(eye, rays, shape, jnp.asarray(np.array(SPACE.values[3], np.float32))[scale])
     return hits.surface, *light(hits, eye)
 
 
 def _trace(factors: Int[Array, " 6"]) -> Float[Array, "64 64 3"]:
     surface, intensity, gloss = samples(factors[3:])
     colors = jnp.concatenate([_sky_color()[None], jnp.asarray(_PALETTE)[factors[:3]]])
-    intensity = jnp.where(surface == room.SKY, 1, intensity)
+    intensity = jnp.where(surface == SKY, 1, intensity)
     return jnp.clip(colors[surface] * intensity[..., None] + gloss[..., None], 0, 1).mean((0, 1))
 
 
@@ -150,7 +304,7 @@ def layers(
 
 def sky(surface: Int[Array, "s s 64 64"]) -> UInt8[Array, "64 64 3"]:
     """What the sky adds to an image."""
-    share = (surface == room.SKY).astype(jnp.float32).mean((0, 1))[..., None]
+    share = (surface == SKY).astype(jnp.float32).mean((0, 1))[..., None]
     return _bytes(share * spread(_sky_color(), 3), share)
 
 

@@ -8,7 +8,7 @@ are lit, each as it faces the lamp.
 
 import dataclasses
 import functools
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,227 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis._core.options import check_fields
 from jaxdis._core.platforms import on_cpu
-from jaxdis.data import _teapot_geometry as geometry
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._intervals import Interval
-from jaxdis.data._newell import CONTROL_POINTS
-from jaxdis.data._teapot_mesh import depth_buffer
+
+# Newell's 32 bicubic Bézier patches over 290 control points, z up and the spout along +x; in order: rim (4), body (8),
+# handle (4), spout (4), lid (8), bottom (4).
+
+_POINTS = """
+1.4 0 2.4 1.4 -.784 2.4 .784 -1.4 2.4 0 -1.4 2.4 1.3375 0 2.53125 1.3375 -.749 2.53125 .749 -1.3375 2.53125 0 -1.3375
+2.53125 1.4375 0 2.53125 1.4375 -.805 2.53125 .805 -1.4375 2.53125 0 -1.4375 2.53125 1.5 0 2.4 1.5 -.84 2.4 .84 -1.5
+2.4 0 -1.5 2.4 -.784 -1.4 2.4 -1.4 -.784 2.4 -1.4 0 2.4 -.749 -1.3375 2.53125 -1.3375 -.749 2.53125 -1.3375 0 2.53125
+-.805 -1.4375 2.53125 -1.4375 -.805 2.53125 -1.4375 0 2.53125 -.84 -1.5 2.4 -1.5 -.84 2.4 -1.5 0 2.4 -1.4 .784 2.4
+-.784 1.4 2.4 0 1.4 2.4 -1.3375 .749 2.53125 -.749 1.3375 2.53125 0 1.3375 2.53125 -1.4375 .805 2.53125 -.805 1.4375
+2.53125 0 1.4375 2.53125 -1.5 .84 2.4 -.84 1.5 2.4 0 1.5 2.4 .784 1.4 2.4 1.4 .784 2.4 .749 1.3375 2.53125 1.3375 .749
+2.53125 .805 1.4375 2.53125 1.4375 .805 2.53125 .84 1.5 2.4 1.5 .84 2.4 1.75 0 1.875 1.75 -.98 1.875 .98 -1.75 1.875 0
+-1.75 1.875 2 0 1.35 2 -1.12 1.35 1.12 -2 1.35 0 -2 1.35 2 0 .9 2 -1.12 .9 1.12 -2 .9 0 -2 .9 -.98 -1.75 1.875 -1.75
+-.98 1.875 -1.75 0 1.875 -1.12 -2 1.35 -2 -1.12 1.35 -2 0 1.35 -1.12 -2 .9 -2 -1.12 .9 -2 0 .9 -1.75 .98 1.875 -.98
+1.75 1.875 0 1.75 1.875 -2 1.12 1.35 -1.12 2 1.35 0 2 1.35 -2 1.12 .9 -1.12 2 .9 0 2 .9 .98 1.75 1.875 1.75 .98 1.875
+1.12 2 1.35 2 1.12 1.35 1.12 2 .9 2 1.12 .9 2 0 .45 2 -1.12 .45 1.12 -2 .45 0 -2 .45 1.5 0 .225 1.5 -.84 .225 .84 -1.5
+.225 0 -1.5 .225 1.5 0 .15 1.5 -.84 .15 .84 -1.5 .15 0 -1.5 .15 -1.12 -2 .45 -2 -1.12 .45 -2 0 .45 -.84 -1.5 .225 -1.5
+-.84 .225 -1.5 0 .225 -.84 -1.5 .15 -1.5 -.84 .15 -1.5 0 .15 -2 1.12 .45 -1.12 2 .45 0 2 .45 -1.5 .84 .225 -.84 1.5
+.225 0 1.5 .225 -1.5 .84 .15 -.84 1.5 .15 0 1.5 .15 1.12 2 .45 2 1.12 .45 .84 1.5 .225 1.5 .84 .225 .84 1.5 .15 1.5
+.84 .15 -1.6 0 2.025 -1.6 -.3 2.025 -1.5 -.3 2.25 -1.5 0 2.25 -2.3 0 2.025 -2.3 -.3 2.025 -2.5 -.3 2.25 -2.5 0 2.25
+-2.7 0 2.025 -2.7 -.3 2.025 -3 -.3 2.25 -3 0 2.25 -2.7 0 1.8 -2.7 -.3 1.8 -3 -.3 1.8 -3 0 1.8 -1.5 .3 2.25 -1.6 .3
+2.025 -2.5 .3 2.25 -2.3 .3 2.025 -3 .3 2.25 -2.7 .3 2.025 -3 .3 1.8 -2.7 .3 1.8 -2.7 0 1.575 -2.7 -.3 1.575 -3 -.3
+1.35 -3 0 1.35 -2.5 0 1.125 -2.5 -.3 1.125 -2.65 -.3 .9375 -2.65 0 .9375 -2 -.3 .9 -1.9 -.3 .6 -1.9 0 .6 -3 .3 1.35
+-2.7 .3 1.575 -2.65 .3 .9375 -2.5 .3 1.125 -1.9 .3 .6 -2 .3 .9 1.7 0 1.425 1.7 -.66 1.425 1.7 -.66 .6 1.7 0 .6 2.6 0
+1.425 2.6 -.66 1.425 3.1 -.66 .825 3.1 0 .825 2.3 0 2.1 2.3 -.25 2.1 2.4 -.25 2.025 2.4 0 2.025 2.7 0 2.4 2.7 -.25 2.4
+3.3 -.25 2.4 3.3 0 2.4 1.7 .66 .6 1.7 .66 1.425 3.1 .66 .825 2.6 .66 1.425 2.4 .25 2.025 2.3 .25 2.1 3.3 .25 2.4 2.7
+.25 2.4 2.8 0 2.475 2.8 -.25 2.475 3.525 -.25 2.49375 3.525 0 2.49375 2.9 0 2.475 2.9 -.15 2.475 3.45 -.15 2.5125 3.45
+0 2.5125 2.8 0 2.4 2.8 -.15 2.4 3.2 -.15 2.4 3.2 0 2.4 3.525 .25 2.49375 2.8 .25 2.475 3.45 .15 2.5125 2.9 .15 2.475
+3.2 .15 2.4 2.8 .15 2.4 0 0 3.15 .8 0 3.15 .8 -.45 3.15 .45 -.8 3.15 0 -.8 3.15 0 0 2.85 .2 0 2.7 .2 -.112 2.7 .112
+-.2 2.7 0 -.2 2.7 -.45 -.8 3.15 -.8 -.45 3.15 -.8 0 3.15 -.112 -.2 2.7 -.2 -.112 2.7 -.2 0 2.7 -.8 .45 3.15 -.45 .8
+3.15 0 .8 3.15 -.2 .112 2.7 -.112 .2 2.7 0 .2 2.7 .45 .8 3.15 .8 .45 3.15 .112 .2 2.7 .2 .112 2.7 .4 0 2.55 .4 -.224
+2.55 .224 -.4 2.55 0 -.4 2.55 1.3 0 2.55 1.3 -.728 2.55 .728 -1.3 2.55 0 -1.3 2.55 1.3 0 2.4 1.3 -.728 2.4 .728 -1.3
+2.4 0 -1.3 2.4 -.224 -.4 2.55 -.4 -.224 2.55 -.4 0 2.55 -.728 -1.3 2.55 -1.3 -.728 2.55 -1.3 0 2.55 -.728 -1.3 2.4
+-1.3 -.728 2.4 -1.3 0 2.4 -.4 .224 2.55 -.224 .4 2.55 0 .4 2.55 -1.3 .728 2.55 -.728 1.3 2.55 0 1.3 2.55 -1.3 .728 2.4
+-.728 1.3 2.4 0 1.3 2.4 .224 .4 2.55 .4 .224 2.55 .728 1.3 2.55 1.3 .728 2.55 .728 1.3 2.4 1.3 .728 2.4 0 0 0 1.425 0
+0 1.425 .798 0 .798 1.425 0 0 1.425 0 1.5 0 .075 1.5 .84 .075 .84 1.5 .075 0 1.5 .075 -.798 1.425 0 -1.425 .798 0
+-1.425 0 0 -.84 1.5 .075 -1.5 .84 .075 -1.5 0 .075 -1.425 -.798 0 -.798 -1.425 0 0 -1.425 0 -1.5 -.84 .075 -.84 -1.5
+.075 0 -1.5 .075 .798 -1.425 0 1.425 -.798 0 .84 -1.5 .075 1.5 -.84 .075
+"""
+
+_PATCHES = """
+0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 3 16 17 18 7 19 20 21 11 22 23 24 15 25 26 27 18 28 29 30 21 31 32 33 24 34 35
+36 27 37 38 39 30 40 41 0 33 42 43 4 36 44 45 8 39 46 47 12 12 13 14 15 48 49 50 51 52 53 54 55 56 57 58 59 15 25 26
+27 51 60 61 62 55 63 64 65 59 66 67 68 27 37 38 39 62 69 70 71 65 72 73 74 68 75 76 77 39 46 47 12 71 78 79 48 74 80
+81 52 77 82 83 56 56 57 58 59 84 85 86 87 88 89 90 91 92 93 94 95 59 66 67 68 87 96 97 98 91 99 100 101 95 102 103 104
+68 75 76 77 98 105 106 107 101 108 109 110 104 111 112 113 77 82 83 56 107 114 115 84 110 116 117 88 113 118 119 92
+120 121 122 123 124 125 126 127 128 129 130 131 132 133 134 135 123 136 137 120 127 138 139 124 131 140 141 128 135
+142 143 132 132 133 134 135 144 145 146 147 148 149 150 151 68 152 153 154 135 142 143 132 147 155 156 144 151 157 158
+148 154 159 160 68 161 162 163 164 165 166 167 168 169 170 171 172 173 174 175 176 164 177 178 161 168 179 180 165 172
+181 182 169 176 183 184 173 173 174 175 176 185 186 187 188 189 190 191 192 193 194 195 196 176 183 184 173 188 197
+198 185 192 199 200 189 196 201 202 193 203 203 203 203 204 205 206 207 208 208 208 208 209 210 211 212 203 203 203
+203 207 213 214 215 208 208 208 208 212 216 217 218 203 203 203 203 215 219 220 221 208 208 208 208 218 222 223 224
+203 203 203 203 221 225 226 204 208 208 208 208 224 227 228 209 209 210 211 212 229 230 231 232 233 234 235 236 237
+238 239 240 212 216 217 218 232 241 242 243 236 244 245 246 240 247 248 249 218 222 223 224 243 250 251 252 246 253
+254 255 249 256 257 258 224 227 228 209 252 259 260 229 255 261 262 233 258 263 264 237 265 265 265 265 266 267 268
+269 270 271 272 273 92 119 118 113 265 265 265 265 269 274 275 276 273 277 278 279 113 112 111 104 265 265 265 265 276
+280 281 282 279 283 284 285 104 103 102 95 265 265 265 265 282 286 287 266 285 288 289 270 95 94 93 92
+"""
+
+# [32, 4, 4, 3]: the 4 × 4 control points of each patch.
+CONTROL_POINTS = np.array(_POINTS.split(), float).reshape(-1, 3)[np.array(_PATCHES.split(), int)].reshape(32, 4, 4, 3)
+
+
+# The camera turns about the middle of the teapot, at a distance from which the teapot just fits into the image.
+CENTER = np.array([0.2, 0, 1.575])
+DISTANCE = 13.0
+REACH = 3.6 / DISTANCE
+# Samples per pixel in each direction.
+SUPERSAMPLED = 2
+# Light from all sides, and its change toward a broad lamp in this direction: spherical harmonics of degrees 0 and 1.
+AMBIENT, SLOPE = 0.55, 0.45
+LAMP = np.array([0.35, -0.5, 0.8]) / np.linalg.norm([0.35, -0.5, 0.8])
+# A sample is one number, whose high bits are its nearness and whose low bits its shade: the nearest is the greatest.
+SHADES = 2**10
+_NEARNESSES = 2**20
+
+
+def sample_size(side: int) -> float:
+    """A sample's width at the teapot's point nearest to the camera."""
+    return 2 * REACH * (DISTANCE - 3.5) / samples(side)
+
+
+def samples(side: int) -> int:
+    """How many samples an image has in each direction."""
+    return side * SUPERSAMPLED
+
+
+def patch_points(patch: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points on a patch ``[u, v, 3]`` and their outward unit normals (zero where an edge of the patch is a point)."""
+    (b_u, d_u), (b_v, d_v) = _bernstein(u), _bernstein(v)
+    across, along = np.einsum("ua,vb,abc->uvc", d_u, b_v, patch), np.einsum("ua,vb,abc->uvc", b_u, d_v, patch)
+    normal = np.cross(along, across)  # in this order they point outward
+    length = np.linalg.norm(normal, axis=-1, keepdims=True)
+    return np.einsum("ua,vb,abc->uvc", b_u, b_v, patch), normal / np.maximum(length, 1e-12)
+
+
+def shade_of(facing: np.ndarray) -> np.ndarray:
+    """Surfaces' shades 0 … 1023, by the cosine between their normals and the lamp's direction."""
+    return np.round((AMBIENT + SLOPE * facing) * (SHADES - 1))
+
+
+def longest_line(patch: np.ndarray, axis: int) -> float:
+    """How long the patch's longest line is along an axis, at its greatest speed."""
+    values, slopes = _bernstein(np.linspace(0, 1, 33))
+    first, second = (slopes, values) if axis == 0 else (values, slopes)
+    return float(np.linalg.norm(np.einsum("ua,vb,abc->uvc", first, second, patch), axis=-1).max())
+
+
+def projected(
+    side: int, points: Float[Array, "3 ..."], azimuth: Float[Array, ""], elevation: Float[Array, ""]
+) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
+    """Column, row and nearness of points about the teapot's middle; in the picture, nearness is linear on planes."""
+    right, up, back = camera(azimuth, elevation)
+    x, y, z = points
+    nearness = 1 / (DISTANCE - (back[0] * x + back[1] * y + back[2] * z))
+    scale = np.float32(samples(side) / (2 * REACH)) * nearness
+    middle = np.float32(samples(side) / 2)
+    column = middle + scale * (right[0] * x + right[1] * y)
+    return column, middle - scale * (up[0] * x + up[1] * y + up[2] * z), nearness
+
+
+def packed(nearness: Float[Array, "..."], shade: Num[Array, "..."]) -> Int[Array, "..."]:
+    """Nearness and shade in one positive number, which is greater for nearer points."""
+    depth = 1 / nearness
+    near = ((DISTANCE + 4 - depth) * np.float32(_NEARNESSES / 8)).astype(jnp.int32)
+    return near * SHADES + shade.astype(jnp.int32)
+
+
+def camera(azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> tuple[Array, Array, Array]:
+    """Unit vectors to the right, upward, and from the teapot to the camera.
+
+    At azimuth 0 the spout is at the right; at π/2 it points at the camera.
+    """
+    sin_a, cos_a, sin_e, cos_e = jnp.sin(azimuth), jnp.cos(azimuth), jnp.sin(elevation), jnp.cos(elevation)
+    right = jnp.stack([cos_a, sin_a, jnp.zeros_like(cos_a)])
+    back = jnp.stack([sin_a * cos_e, -cos_a * cos_e, sin_e])
+    return right, jnp.stack([-sin_a * sin_e, cos_a * sin_e, cos_e]), back
+
+
+def _bernstein(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cubic Bernstein polynomials and their derivatives, ``[n, 4]`` each."""
+    t, s = at[:, None], 1 - at[:, None]
+    values = np.concatenate([s**3, 3 * s**2 * t, 3 * s * t**2, t**3], 1)
+    lower = np.concatenate([s**2, 2 * s * t, t**2, 0 * t], 1)
+    return values, 3 * (np.roll(lower, 1, 1) - lower)
+
+
+# Triangles in a depth buffer, without holes or widened outlines. Patches are cut into quadrilaterals that span a few
+# samples, and these into two triangles. A triangle is drawn at the samples whose centers it contains; its shade is
+# linear between its corners, and the nearest triangle is seen. Every quadrilateral is tested at equally many samples
+# about it, so that one program draws them all.
+
+# The longest edge of a quadrilateral, in samples.
+_EDGE = 4.0
+# Normals are taken at this distance from the edges of a patch, some of which are points.
+_INSIDE = 1e-3
+
+
+class Mesh(NamedTuple):
+    """``corners [3, 4, q]`` around each quadrilateral, ``shades [2, 4, q]`` on both sides, and ``box``.
+
+    Seen from anywhere, a quadrilateral lies within box × box samples.
+    """
+
+    corners: np.ndarray
+    shades: np.ndarray
+    box: int
+
+
+@functools.cache
+def mesh(side: int) -> Mesh:
+    """Quadrilaterals for images with side × side pixels."""
+    sample = sample_size(side)
+    corners, shades = [], []
+    for patch in CONTROL_POINTS:
+        counts = [int(np.ceil(longest_line(patch, axis) / (_EDGE * sample))) for axis in (0, 1)]
+        u, v = (np.linspace(0, 1, count + 1) for count in counts)
+        points, _ = patch_points(patch, u, v)
+        _, normals = patch_points(patch, *(np.clip(at, _INSIDE, 1 - _INSIDE) for at in (u, v)))
+        facing = normals @ LAMP
+        for grids, parts in ((points, corners), (facing[..., None], shades)):
+            quads = np.stack([grids[:-1, :-1], grids[1:, :-1], grids[1:, 1:], grids[:-1, 1:]])
+            parts.append(quads.reshape(4, -1, grids.shape[-1]))
+    around = np.concatenate(corners, 1)
+    widest = max(np.linalg.norm(around[i] - around[j], axis=-1).max() for i in range(4) for j in range(i))
+    facing = np.concatenate(shades, 1)[..., 0]
+    return Mesh(
+        np.moveaxis(around - CENTER, -1, 0).astype(np.float32),
+        shade_of(np.stack([facing, -facing])).astype(np.float32),
+        int(np.ceil(widest / sample)) + 1,
+    )
+
+
+def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
+    """What each sample shows, row by row: see :func:`jaxdis.data._teapot.packed`."""
+    of, width = mesh(side), samples(side)
+    x, y, nearness = projected(side, jnp.asarray(of.corners), azimuth, elevation)
+    shades = jnp.asarray(of.shades)
+    left, top = (jnp.floor(v.min(0))[None, None] for v in (x, y))
+    step = np.arange(of.box, dtype=np.float32)
+    across, down = left + step[None, :, None] + 0.5, top + step[:, None, None] + 0.5
+    fragments = jnp.zeros((of.box, of.box, x.shape[1]), jnp.int32)
+    for corners in ((0, 1, 2), (0, 2, 3)):
+        (ax, bx, cx), (ay, by, cy) = (tuple(v[i][None, None] for i in corners) for v in (x, y))
+        twice = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
+        inverse = 1 / jnp.where(jnp.abs(twice) > 1e-6, twice, 1)
+        second = ((across - ax) * (cy - ay) - (cx - ax) * (down - ay)) * inverse
+        third = ((bx - ax) * (down - ay) - (across - ax) * (by - ay)) * inverse
+        shares = 1 - second - third, second, third
+        covered = (jnp.minimum(jnp.minimum(*shares[:2]), shares[2]) >= -1e-3) & (jnp.abs(twice) > 1e-6)
+        # Corners run clockwise as seen from outside, which is the positive direction where rows are counted downward.
+        lit = jnp.where(twice[0] > 0, shades[0][np.array(corners)], shades[1][np.array(corners)])
+        values = (nearness[np.array(corners)], lit)
+        near, shade = (sum(share * value[i][None, None] for i, share in enumerate(shares)) for value in values)
+        fragments = jnp.maximum(fragments, jnp.where(covered, packed(near, jnp.round(shade)), 0))
+    inside = (across >= 0) & (across < width) & (down >= 0) & (down < width)
+    place = jnp.where(inside, down.astype(jnp.int32) * width + across.astype(jnp.int32), width * width)
+    return jnp.zeros(width * width, jnp.int32).at[place].max(fragments, mode="drop")
+
 
 SPACE = FactorSpace.of(
     azimuth=Interval(0, 2 * np.pi, circular=True),
@@ -60,22 +276,22 @@ def surface(side: int) -> tuple[np.ndarray, np.ndarray]:
 
     Neighbors are less than a sample apart wherever the camera is.
     """
-    spacing = geometry.sample_size(side) / _DENSITY
+    spacing = sample_size(side) / _DENSITY
     points, normals = [], []
     for patch in CONTROL_POINTS:
-        counts = [int(np.ceil(geometry.longest_line(patch, axis) / spacing)) for axis in (0, 1)]
-        point, normal = geometry.patch_points(patch, *((np.arange(count) + 0.5) / count for count in counts))
+        counts = [int(np.ceil(longest_line(patch, axis) / spacing)) for axis in (0, 1)]
+        point, normal = patch_points(patch, *((np.arange(count) + 0.5) / count for count in counts))
         points.append(point.reshape(-1, 3))
         normals.append(normal.reshape(-1, 3))
-    return (np.concatenate(points) - geometry.CENTER).astype(np.float32), np.concatenate(normals).astype(np.float32)
+    return (np.concatenate(points) - CENTER).astype(np.float32), np.concatenate(normals).astype(np.float32)
 
 
 @functools.cache
 def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
     """Points and normals ``[6, p]``, and each point's shade on both sides ``[2, p]``, int32."""
     points, normals = surface(side)
-    facing = normals @ geometry.LAMP
-    return np.concatenate([points.T, normals.T]), geometry.shade_of(np.stack([facing, -facing])).astype(np.int32)
+    facing = normals @ LAMP
+    return np.concatenate([points.T, normals.T]), shade_of(np.stack([facing, -facing])).astype(np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +301,7 @@ class Draw:
     Attributes:
       side: images' height and width, in pixels.
       form: ``points``: the surface is drawn as points, each of which fills the sample it falls into, so that outlines
-        are up to half a sample wider; ``triangles``: as triangles (:mod:`jaxdis.data._teapot_mesh`); None: points on
+        are up to half a sample wider; ``triangles``: as triangles (:mod:`jaxdis.data._teapot`); None: points on
         CPU, triangles elsewhere.
     """
 
@@ -107,18 +323,18 @@ class Draw:
             buffer = depth_buffer(self.side, azimuth, elevation)
         else:
             buffer = self._points(azimuth, elevation)
-        shade = (buffer % geometry.SHADES).astype(jnp.float32) * np.float32(1 / (geometry.SHADES - 1))
-        return shade.reshape(self.side, geometry.SUPERSAMPLED, self.side, geometry.SUPERSAMPLED).mean((1, 3))
+        shade = (buffer % SHADES).astype(jnp.float32) * np.float32(1 / (SHADES - 1))
+        return shade.reshape(self.side, SUPERSAMPLED, self.side, SUPERSAMPLED).mean((1, 3))
 
     def _points(self, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
         """What each sample shows, row by row."""
         surface, shades = map(jnp.asarray, lit_surface(self.side))
-        column, row, nearness = geometry.projected(self.side, surface[:3], azimuth, elevation)
-        _, _, back = geometry.camera(azimuth, elevation)
+        column, row, nearness = projected(self.side, surface[:3], azimuth, elevation)
+        _, _, back = camera(azimuth, elevation)
         (x, y, z), (nx, ny, nz) = surface[:3], surface[3:]
-        a, b, c = (np.float32(geometry.DISTANCE) * back[i] for i in range(3))
+        a, b, c = (np.float32(DISTANCE) * back[i] for i in range(3))
         outside = nx * (a - x) + ny * (b - y) + nz * (c - z) > 0
         shade = jnp.where(outside, shades[0], shades[1])
-        place = row.astype(jnp.int32) * geometry.samples(self.side) + column.astype(jnp.int32)
-        buffer = jnp.zeros(geometry.samples(self.side) ** 2, jnp.int32)
-        return buffer.at[place].max(geometry.packed(nearness, shade), mode="drop")
+        place = row.astype(jnp.int32) * samples(self.side) + column.astype(jnp.int32)
+        buffer = jnp.zeros(samples(self.side) ** 2, jnp.int32)
+        return buffer.at[place].max(packed(nearness, shade), mode="drop")

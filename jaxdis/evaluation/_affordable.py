@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 import jax
 import numpy as np
 
-from jaxdis._core import memory
-from jaxdis._core.memory import in_words
+from jaxdis._core import resources
+from jaxdis._core.resources import in_words
 from jaxdis.evaluation._costs import Size, bytes_of, seconds_at
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._wide import takes_blocks
@@ -68,7 +68,7 @@ def affordable(plan: Plan, run: Run, on_memory: OnMemory) -> tuple[Plan, dict[st
       ValueError: if one does not fit, unless ``on_memory`` is ``"skip"``.
     """
     needs = {name: run.bytes(metric) for name, metric in plan}
-    free = memory.free_bytes(run.devices[0]) if max(needs.values(), default=0) > SMALL else float("inf")
+    free = resources.free_bytes(run.devices[0]) if max(needs.values(), default=0) > SMALL else float("inf")
     large = {name: need for name, need in needs.items() if need > free}
     if large and on_memory == "refuse":
         raise ValueError(_refusal(plan, large, free, run))

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxdis._core.display import html_table
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.finite import finite, mean
-from jaxdis._core.html_table import html_table
 from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Level, checked, shown
 from jaxdis.evaluation._mean_ranks import MeanRanks, mean_ranks

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from jaxdis._core.spec import Spec
 from jaxdis._learners.boosting import bins_for
-from jaxdis._learners.splits_histogram import BLOCK_NUMBERS
+from jaxdis._learners.splits import BLOCK_NUMBERS
 from jaxdis.metrics._metric import LIGHT_SECONDS, Metric
-from jaxdis.relations._blocks import width_of
+from jaxdis.relations._relation import width_of
 
 # Classes into which a continuous factor counts as cut.
 CONTINUOUS = 20
@@ -60,7 +60,7 @@ class Terms:
 
     Attributes:
       nd, ndk, ndv: samples × codes, held-out ones included, and these × factors or × classes.
-      block, blockk: training samples × a block's codes (:mod:`jaxdis.relations._blocks`), and × factors.
+      block, blockk: training samples × a block's codes (:mod:`jaxdis.relations._relation`), and × factors.
       tables: a block's codes × their bins × classes; dbv: all codes × bins × classes; few: 2 million of these at most.
       d, dd, ddk, dv: codes, codes², these × factors, and codes × classes.
       n, nn, nv: samples, samples², and samples × classes.

@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import executor
+from jaxdis._core.display import Progress, reported
 from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, checked_devices, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
-from jaxdis._core.progress import Progress, reported
 from jaxdis.codes import stack
 from jaxdis.evaluation._affordable import OnMemory, Run, affordable, with_missing
 from jaxdis.evaluation._costs import Size

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jaxdis._core.display import html_table
 from jaxdis._core.finite import mean
-from jaxdis._core.html_table import html_table
 from jaxdis._core.lookup import some_of
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import random
+from jaxdis._core.display import Progress, html_table, reported
 from jaxdis._core.files import csv_text, write_text
-from jaxdis._core.html_table import html_table
 from jaxdis._core.options import Count, Seed, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
-from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
 from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._inputs import check_same_samples

@@ -12,10 +12,10 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy
+from jaxdis._core.display import Progress, reported
 from jaxdis._core.lookup import some_of
 from jaxdis._core.options import checked_key, shown
 from jaxdis._core.precision import single_precision
-from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
 from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._inputs import check_codes, check_same_samples

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.kernels.assignment import assign
-from jaxdis._core.kernels.tables import joint_tables
+from jaxdis._core.kernels.contingency import joint_tables
 from jaxdis._core.options import Bins, Count, Entries, Natural
 from jaxdis._core.spec import metric
 from jaxdis.factors import Codes, Factors

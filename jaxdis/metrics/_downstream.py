@@ -10,11 +10,9 @@ from jaxdis._core.options import Count, Counts, Cuts, Depth, Positive, Range
 from jaxdis._core.spec import metric
 from jaxdis._learners.boosting import Splitter, fit_boosting
 from jaxdis._learners.boosting import accuracy as boosted_accuracy
-from jaxdis._learners.groups import Groups, one_hot_of
+from jaxdis._learners.classes import Groups, class_areas, one_hot_of
 from jaxdis._learners.linear import standardized
-from jaxdis._learners.logistic import fit_logistic, log_probabilities, predict
-from jaxdis._learners.logistic_validated import fit_logistic_validated
-from jaxdis._learners.roc import class_areas
+from jaxdis._learners.logistic import fit_logistic, fit_logistic_validated, log_probabilities, predict
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._relation import Relation
 from jaxdis.relations._samples import Samples, read

@@ -12,7 +12,7 @@ from jaxdis._core.arrays import moments, product_over_samples, safe_divide
 from jaxdis._core.factorizations import solve_positive
 from jaxdis._core.options import Count, Counts, Depth
 from jaxdis._core.spec import metric
-from jaxdis._learners.groups import Groups, one_hot_of
+from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._separation import noise_of_codes

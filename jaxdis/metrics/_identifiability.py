@@ -11,8 +11,7 @@ from jaxdis._core.arrays import moments, safe_divide
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import Count, Positive
 from jaxdis._core.spec import metric
-from jaxdis._learners.linear import standardized
-from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
+from jaxdis._learners.linear import correlated, explained, kernel_ridge, linear_ridge, standardized
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._correlation import Kind, correlation, mid_ranks
 from jaxdis.relations._samples import indicators, read, varied

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, over_samples, power_of_two_below, rounding_of, safe_divide
 from jaxdis._core.factorizations import eigh, eigvalsh
-from jaxdis._core.kernels.tables import pair_sums, pair_tables
+from jaxdis._core.kernels.contingency import pair_sums, pair_tables
 from jaxdis._core.loops import each, repeat
 from jaxdis._core.options import Bins
 from jaxdis._core.platforms import on_cpu

@@ -4,8 +4,7 @@ from jaxdis.codes import Posterior
 from jaxdis.models._config import Config
 from jaxdis.models._evidence import Encoder, Evidence
 from jaxdis.models._members import Members, members
-from jaxdis.models._slot_parts import slot_parts
-from jaxdis.models._traversal import traversals
+from jaxdis.models._traversal import slot_parts, traversals
 from jaxdis.models._variant import About, Variant
 from jaxdis.models._zoo import Zoo, concatenate, load
 from jaxdis.models.methods._discriminator import DiscriminatorTraining

@@ -11,12 +11,12 @@ import numpy as np
 
 from jaxdis._core import executor
 from jaxdis._core.arrays import as_numpy, check_one_array, check_real
+from jaxdis._core.display import Progress, reported
 from jaxdis._core.executor import Layout
-from jaxdis._core.operations import live_bytes
 from jaxdis._core.options import Count, checked_devices, checked_value, shown
 from jaxdis._core.platforms import Program, on_cpu
 from jaxdis._core.precision import single_precision
-from jaxdis._core.progress import Progress, reported
+from jaxdis._core.resources import live_bytes
 from jaxdis.models._images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods._method import Method
 

@@ -16,7 +16,7 @@ from jaxdis.models._images import check_image_shape, checked_images, unit_images
 from jaxdis.models._zoo import Zoo
 from jaxdis.models.methods._method import Method
 from jaxdis.models.methods._vae import Vae
-from jaxdis.models.objectives._distributions import negative_log_likelihood
+from jaxdis.models.objectives._losses import negative_log_likelihood
 
 
 class Evidence(NamedTuple):

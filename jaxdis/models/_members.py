@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxdis._core.arrays import as_numpy
-from jaxdis._core.html_table import html_table
+from jaxdis._core.display import html_table
 from jaxdis._core.options import Range, Seed, checked_value, is_key, is_keys, shown
 from jaxdis.models._variant import Variant
 from jaxdis.models.methods._method import Method

@@ -9,7 +9,7 @@ from jaxdis._core.kernels.order import float_order
 from jaxdis._core.loops import each
 from jaxdis._core.options import Bins
 from jaxdis._core.spec import metric
-from jaxdis._learners.groups import Groups
+from jaxdis._learners.classes import Groups
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import factor_classes
 from jaxdis.relations._relation import Relation

@@ -11,18 +11,18 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from jaxdis._core.arrays import class_counts, finite_codes
 from jaxdis._core.options import Bins, Count, NonNegative, Units
 from jaxdis._core.spec import metric
-from jaxdis._learners.neighbors_continuous import Method, continuous_information
-from jaxdis._learners.neighbors_discrete import discrete_information
-from jaxdis._learners.neighbors_joint import (
+from jaxdis._learners.neighbors import (
+    Method,
     circular_information,
+    continuous_information,
+    discrete_information,
     joint_continuous_information,
     joint_discrete_information,
 )
 from jaxdis._learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import factor_classes
-from jaxdis.relations._blocks import by_code
-from jaxdis.relations._relation import Relation
+from jaxdis.relations._relation import Relation, by_code
 
 Estimator = Literal["neighbors", "neural"]
 

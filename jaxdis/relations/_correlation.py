@@ -17,10 +17,9 @@ from jaxdis._core.arrays import (
     stable_order,
     weighted_mean,
 )
-from jaxdis._learners.groups import Groups, one_hot_of
+from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
-from jaxdis.relations._blocks import by_code
-from jaxdis.relations._relation import Relation
+from jaxdis.relations._relation import Relation, by_code
 
 Kind = Literal["pearson", "spearman", "cosine"]
 # Sine and cosine with a smaller share of variance of their own are one column.

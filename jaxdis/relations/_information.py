@@ -9,15 +9,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import class_counts, finite_codes, ordered_keys, safe_divide, sort_columns, stable_order
-from jaxdis._core.kernels.tables import joint_tables
+from jaxdis._core.kernels.contingency import joint_tables
 from jaxdis._core.loops import each
 from jaxdis._core.options import Bins, Positive
 from jaxdis._core.spec import metric
-from jaxdis._learners.groups import Groups, one_hot_of
+from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
 from jaxdis.relations._binning import Dividers, equal_count_bins, equal_width_bins, factor_classes
-from jaxdis.relations._blocks import by_code
-from jaxdis.relations._relation import Relation
+from jaxdis.relations._relation import Relation, by_code
 
 Correction = Literal["none", "miller_madow"]
 Zero = Literal["value", "bin"]

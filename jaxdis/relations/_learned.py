@@ -7,17 +7,16 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from jaxdis._core.arrays import finite_codes, moments, safe_divide, sort_columns
-from jaxdis._core.kernels.tables import joint_tables
+from jaxdis._core.kernels.contingency import joint_tables
 from jaxdis._core.options import Bins, NonNegative, Penalties, Positive
 from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso_standardized, lasso_validated, standardized_error
 from jaxdis._learners.margins import fit_margins, lifted, margin_accuracy, sorted_sums
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import equal_count_bins, factor_classes
-from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
 from jaxdis.relations._logistic_relations import one_minus_nrmse
-from jaxdis.relations._relation import Relation
+from jaxdis.relations._relation import Relation, by_code
 from jaxdis.relations._samples import candidates, indicators, read, varied
 
 

@@ -10,13 +10,12 @@ from jaxdis._core.arrays import safe_divide
 from jaxdis._core.loops import each
 from jaxdis._core.options import Positive
 from jaxdis._core.spec import metric
-from jaxdis._learners.groups import Groups, one_hot_of
+from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.logistic import fit_logistic, log_probabilities, predict
 from jaxdis.factors import Codes, Factors, Sample
-from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
-from jaxdis.relations._relation import Relation
+from jaxdis.relations._relation import Relation, by_code
 from jaxdis.relations._samples import Samples, indicators, read, varied
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core import options
 from jaxdis._core.arrays import finite_codes, safe_divide
-from jaxdis._learners.groups import Groups
+from jaxdis._learners.classes import Groups
 from jaxdis.factors import Codes, Factors, Sample
 
 # What accuracy counts as chance.

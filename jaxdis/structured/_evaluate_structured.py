@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import executor, random
 from jaxdis._core.arrays import as_numpy, check_one_array, safe_divide
+from jaxdis._core.display import Progress, reported
 from jaxdis._core.lookup import look_up
 from jaxdis._core.options import (
     Count,
@@ -25,7 +26,6 @@ from jaxdis._core.options import (
     listed,
     shown,
 )
-from jaxdis._core.progress import Progress, reported
 from jaxdis._core.spec import Spec
 from jaxdis.evaluation._inputs import SPLIT_SEED, check_codes, check_numbers, read_codes
 from jaxdis.evaluation._left_out import check_circular

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float, Int, Integer
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.kernels.assignment import Solver, assign, assign_each
-from jaxdis._core.kernels.tables import segment_tables
+from jaxdis._core.kernels.contingency import segment_tables
 from jaxdis._core.options import Units, checked
 
 Method = Literal["auto", "scatter", "one_hot"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxdis import models
 from jaxdis.data import DATASETS, FactorSpace, Scenes, SceneSamples
-from jaxdis.data._regions import RandomCells
+from jaxdis.data._factor_space import RandomCells
 from jaxdis.data._scenes import pooled_masks
 from jaxdis.encoders._slot_metrics import SlotMetric, hard_masks, named
 from jaxdis.evaluation._evaluate import evaluate

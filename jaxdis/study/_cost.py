@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis._core.operations import live_bytes, operations
+from jaxdis._core.resources import live_bytes, operations
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SlotMetric
 from jaxdis.evaluation._costs import Size, bytes_of, usual_seconds
@@ -20,7 +20,7 @@ from jaxdis.models._config import Config
 from jaxdis.models._encoding import code_shape, images_at_once
 from jaxdis.models.networks._architectures import num_parameters
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._step import begin, update
+from jaxdis.models.training._runner import begin, update
 from jaxdis.models.training._train import resolved_config
 from jaxdis.study._definition import Member, Study, Training
 from jaxdis.study._run_study import Totals, status, work_of
@@ -133,14 +133,14 @@ class Cost(NamedTuple):
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """What the cells missing in ``out`` cost, by kind (all cells when None).
 
-    - ``flops``: for training, the products in one update (:func:`~jaxdis._core.operations.operations`, without
+    - ``flops``: for training, the products in one update (:func:`~jaxdis._core.resources.operations`, without
       rendering) times updates times members. Operations in scores are not counted, since their loops depend on the
       data; ``flops`` is then 0.
     - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study._cost.TRAINING_EFFICIENCY`
       of a matrix product's rate, measured now; scores take the times in a table. Expect a factor of two either way.
     - ``disk_bytes``: for records, without checkpoints.
     - ``memory_bytes``: for one member, with the largest model and metric, see
-      :func:`~jaxdis._core.operations.live_bytes`. A CPU device holds one member at a time, an accelerator as many as
+      :func:`~jaxdis._core.resources.live_bytes`. A CPU device holds one member at a time, an accelerator as many as
       fit.
     """
     work = work_of(study)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxdis._core.html_table import html_table
+from jaxdis._core.display import html_table
 from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, checked_value
 from jaxdis.data import DATASETS
@@ -19,7 +19,7 @@ from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
-from jaxdis.models.training._kept import checked_keep
+from jaxdis.models.training._checkpoint import checked_keep
 from jaxdis.study._store import cell_id, ids_of_children
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxdis._core.operations import live_bytes, operations
+from jaxdis._core.resources import live_bytes, operations
 
 MATRIX = jax.ShapeDtypeStruct((8, 8), jnp.float32)
 PRODUCT = 2 * 8**3

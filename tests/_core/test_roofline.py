@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxdis._core.accelerators import COLLECTIVES, Cost, Module, cost_of, size_of, sums_in_any_order
 from jaxdis._core.loops import MARK, repeat
-from jaxdis._core.roofline import COLLECTIVES, Cost, Module, cost_of, size_of, sums_in_any_order
 
 FUSED = """HloModule fused
 

@@ -10,9 +10,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from jaxdis import METRICS, Factors, evaluate, relate
-from jaxdis._learners import linear, logistic, logistic_problem, logistic_subspace, margins, roc
-from jaxdis._learners.groups import Groups
-from jaxdis._learners.roc import class_areas
+from jaxdis._learners import classes as class_columns
+from jaxdis._learners import linear, logistic, logistic_hessian, logistic_problem, margins
+from jaxdis._learners.classes import Groups, class_areas
 from jaxdis.relations import threshold_accuracy
 
 # Programs of many small operations.
@@ -122,7 +122,7 @@ def test_areas_of_classes_equal_those_of_sklearn(values):
 @pytest.mark.parametrize("values", [None, 40])
 def test_areas_of_classes_of_every_size_up_to_three_parts(values):
     """A search begins with parts of equal length, a power of two: one sample short of a part, and one too many."""
-    counts = np.arange(1, 3 * roc.PARTS + 2)
+    counts = np.arange(1, 3 * class_columns.PARTS + 2)
     classes = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
     rng = np.random.default_rng(1)
     shape = len(counts), len(classes)
@@ -418,7 +418,7 @@ def test_directions_that_are_not_told_apart_are_fitted(inverse_penalty, coupled,
     """Classes differ where codes vary least, beyond the directions from which steps start; a class is rare."""
     fit = fit_four_classes
     if not coupled:  # as with factors of thousands of classes
-        monkeypatch.setattr(logistic_subspace, "NUMBERS", 0)
+        monkeypatch.setattr(logistic_hessian, "NUMBERS", 0)
         fit = jax.jit(lambda *inputs: fit_four_classes.__wrapped__(*inputs))
     n, d, rng = 700, 300, np.random.default_rng(7)
     classes = rng.choice(4, n, p=(0.55, 0.3, 0.14, 0.01))

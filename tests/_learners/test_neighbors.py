@@ -11,10 +11,15 @@ from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
 from jaxdis._core.kernels.nearest import smallest
-from jaxdis._learners.neighbors_continuous import continuous_information
-from jaxdis._learners.neighbors_discrete import discrete_information
-from jaxdis._learners.neighbors_joint import _groups, joint_continuous_information, joint_discrete_information
-from jaxdis._learners.ordered import count_nearer, expected_digamma
+from jaxdis._learners.neighbors import (
+    _groups,
+    continuous_information,
+    count_nearer,
+    discrete_information,
+    expected_digamma,
+    joint_continuous_information,
+    joint_discrete_information,
+)
 from tests.golden_values import arrays, numbers
 
 continuous = jax.jit(continuous_information, static_argnames=("neighbors", "method"))

@@ -17,10 +17,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis._core.platforms import tracing_for
-from jaxdis._learners import splits_histogram
+from jaxdis._learners import splits as finders
 from jaxdis._learners.boosting import accuracy, fit_boosting
 from jaxdis._learners.forest import _most_drawn, fit_forest
-from jaxdis._learners.splits_exact import exact_order
+from jaxdis._learners.splits import exact_order
 from jaxdis._learners.trees import Totals, grow
 from jaxdis.data import synthetic
 from jaxdis.data._teapot import Gap
@@ -433,7 +433,7 @@ def test_trees_by_histograms_are_the_same_in_blocks_of_codes(weighted, monkeypat
     weights = jnp.asarray(rng.integers(0, 3, 60), jnp.float32) if weighted else None
 
     def fitted(numbers):
-        monkeypatch.setattr(splits_histogram, "BLOCK_NUMBERS", numbers)
+        monkeypatch.setattr(finders, "BLOCK_NUMBERS", numbers)
         options = {"splitter": "histogram", "max_bins": 16, "stages": 2, "weights": weights}
         return jax.jit(lambda codes: fit_boosting.__wrapped__(codes, values, (3, None), codes, **options))(codes)
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from jaxdis import METRICS
-from jaxdis._core.targets import TARGETS
+from jaxdis._core.accelerators import TARGETS
 from jaxdis.cli._estimates import TRAINED, Estimate, estimates, updates
 
 FILE = Path(__file__).with_name("budgets.json")

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
+from jaxdis._core.accelerators import TARGETS, cost_of, placed
 from jaxdis._core.executor import AXIS, Layout
 from jaxdis._core.platforms import tracing_for
-from jaxdis._core.roofline import cost_of
-from jaxdis._core.targets import TARGETS, placed
 from jaxdis.cli._estimates import TRAINED, Estimate, estimates, updates
 from jaxdis.data import DATASETS
 from jaxdis.models import Config

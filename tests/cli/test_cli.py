@@ -288,7 +288,7 @@ def test_nothing_is_said_if_nobody_reads_the_output(arguments):
 
 
 def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis._core.bars.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     said = capsys.readouterr().err
     assert re.search("metrics: 1 of 2\n(.*\n)*metrics: 2 of 2\n", said)
@@ -304,14 +304,14 @@ def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
         patch.setattr("jaxdis.cli._terminal.tell_now_and_then", once)
         assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     assert told == ["metrics: 1 of 2", "metrics: 2 of 2"]
-    monkeypatch.setattr("jaxdis._core.bars.EVERY", 60.0)
+    monkeypatch.setattr("jaxdis._core.display.EVERY", 60.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.slow
 def test_training_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis._core.bars.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
     assert main(["train", "--data", "hearts", "--steps", "3", "--out", str(tmp_path)]) == 0
     assert re.search(r"^training: 3 of 3 updates; loss \d", capsys.readouterr().err, re.MULTILINE)
 

@@ -106,9 +106,9 @@ def test_errors_about_tables_are_told_without_control_characters(debug, folder, 
 
 
 def test_bars_and_lines_now_and_then_hold_no_control_characters(capsys, monkeypatch):
-    from jaxdis._core import bars
+    from jaxdis._core import display
 
-    monkeypatch.setattr(bars, "_told", -bars.EVERY)
-    bars.tell_now_and_then(f"metrics: {HOSTILE}")
+    monkeypatch.setattr(display, "_told", -display.EVERY)
+    display.tell_now_and_then(f"metrics: {HOSTILE}")
     assert "\x1b" not in capsys.readouterr().err
     assert jaxdis.cli._terminal.one_line(HOSTILE).isprintable()

@@ -6,8 +6,7 @@ import math
 import pytest
 
 from jaxdis import METRICS
-from jaxdis._core.roofline import Cost
-from jaxdis._core.targets import TARGETS
+from jaxdis._core.accelerators import TARGETS, Cost
 from jaxdis.cli import _estimates as estimates
 from jaxdis.cli import _estimates as report
 from jaxdis.cli import _first_hour as first_hour

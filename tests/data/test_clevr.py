@@ -10,11 +10,11 @@ import pytest
 from scipy.optimize import least_squares
 
 import jaxdis.data
-from jaxdis.data import _clevr as clevr
-from jaxdis.data import _clevr_light as clevr_light
-from jaxdis.data import _clevr_rules as clevr_rules
-from jaxdis.data import _clevr_stage as clevr_stage
-from jaxdis.data._clevr import Draw, View
+from jaxdis.data import _clevr_render as clevr
+from jaxdis.data import _clevr_render as clevr_light
+from jaxdis.data import _clevr_render as clevr_stage
+from jaxdis.data import _clevr_space as clevr_rules
+from jaxdis.data._clevr_render import Draw, View
 
 GRAY, RED, BLUE, GREEN = (np.array(color) / 255 for color in clevr.PALETTE[:4])
 CUBE, BALL, CYLINDER = range(3)

@@ -10,10 +10,10 @@ from scipy.stats import chisquare, kstest
 
 import jaxdis
 from jaxdis.data import DATASETS
-from jaxdis.data import _clevr as clevr
+from jaxdis.data import _clevr_render as clevr
+from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _clevr_space as clevr_space
-from jaxdis.data import _clevr_stage as clevr_stage
-from jaxdis.data._clevr import View
+from jaxdis.data._clevr_render import View
 
 KEY = jax.random.key(0)
 SPACE = clevr_space.space(view=View(side=192))

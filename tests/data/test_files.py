@@ -11,8 +11,7 @@ from publishers import ROOMS, SPRITES, WRITERS, room_arrays, sprite_arrays, writ
 import jaxdis.data
 from jaxdis.data import FactorSpace
 from jaxdis.data import _sprites as sprites
-from jaxdis.data._gather import HostGather
-from jaxdis.data._lattice import open_array
+from jaxdis.data._lattice import HostGather, open_array
 from jaxdis.data.files import _dsprites_file as dsprites
 from jaxdis.data.files import _mpi3d_file as mpi3d
 from jaxdis.data.files import _shapes3d_file as shapes3d

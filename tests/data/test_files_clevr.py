@@ -12,12 +12,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 import jaxdis.data
 from jaxdis.data import DATASETS
-from jaxdis.data import _clevr as clevr
-from jaxdis.data import _clevr_light as clevr_light
+from jaxdis.data import _clevr_render as clevr
+from jaxdis.data import _clevr_render as clevr_light
+from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _clevr_space as clevr_space
-from jaxdis.data import _clevr_stage as clevr_stage
 from jaxdis.data import _lattice as lattice
-from jaxdis.data._clevr import View
+from jaxdis.data._clevr_render import View
 from jaxdis.data.files import _clevr_files as files
 from jaxdis.data.files import _tfrecord as tfrecord
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxdis.data
-from jaxdis.data import _room as room
+from jaxdis.data import _shapes3d as room
 from jaxdis.data._shapes3d import SKY_COLOR, SPACE, build_layers, layers, samples
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "shapes3d_blocks.json").read_text())

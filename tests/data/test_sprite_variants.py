@@ -11,7 +11,6 @@ from publishers import synthetic_painting
 
 import jaxdis.data
 from jaxdis.data import _multi_sprites as multi_sprites
-from jaxdis.data import _sprite_variants as sprite_variants
 from jaxdis.data import _sprites as sprites
 
 FACTORS = sprites.SPACE.sample(jax.random.key(0), 40)
@@ -103,7 +102,7 @@ def test_a_painting_is_read_and_shrunk_from_a_file(tmp_path):
     picture[:, :150] = [200, 100, 50]
     path = tmp_path / "painting.png"
     Image.fromarray(picture).save(path)
-    loaded = sprite_variants.load_painting(path)
+    loaded = sprites.load_painting(path)
     assert loaded.shape == (274, 150, 3)
     np.testing.assert_allclose(loaded[100, 30], np.array([200, 100, 50]) / 255, atol=1e-6)
     _, render = jaxdis.data.scream_dsprites(path)
@@ -194,13 +193,13 @@ def test_a_picture_that_is_larger_than_it_looks_is_refused_before_it_is_decoded(
     ]
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
     with pytest.raises(ValueError, match="painting: must"):
-        sprite_variants.load_painting(path)
+        sprites.load_painting(path)
     small = path.read_bytes().replace(struct.pack(">II", 30_000, 30_000), struct.pack(">II", 12_000, 12_000))
     start = small.index(b"IHDR")
     small = small[: start + 17] + struct.pack(">I", zlib.crc32(small[start : start + 17])) + small[start + 21 :]
     path.write_bytes(small)
     with pytest.raises(ValueError, match="at most 100,000,000 pixels, got 12,000"):
-        sprite_variants.load_painting(path)
+        sprites.load_painting(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n" + bytes(40)])
@@ -208,4 +207,4 @@ def test_a_damaged_painting_is_refused(tmp_path, content):
     path = tmp_path / "painting.png"
     path.write_bytes(content)
     with pytest.raises(ValueError, match="painting: must be a whole JPEG, PNG or WebP"):
-        sprite_variants.load_painting(path)
+        sprites.load_painting(path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdis.data
-from jaxdis.data import _solids as solids
+from jaxdis.data import _standins as solids
 from jaxdis.data.files import _cars3d_file as cars3d
 from jaxdis.data.files import _mpi3d_file as mpi3d
 from jaxdis.data.files import _smallnorb_file as smallnorb

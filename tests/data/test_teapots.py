@@ -8,8 +8,8 @@ from scipy.ndimage import minimum_filter
 
 import jaxdis
 from jaxdis.data import _teapot as teapot
-from jaxdis.data import _teapot_geometry as teapot_geometry
-from jaxdis.data._newell import CONTROL_POINTS
+from jaxdis.data import _teapot as teapot_geometry
+from jaxdis.data._teapot import CONTROL_POINTS
 
 SPACE, RENDER = jaxdis.data.teapots(side=64)
 

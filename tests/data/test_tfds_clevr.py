@@ -11,9 +11,9 @@ import tensorflow_datasets
 from PIL import Image
 
 import jaxdis.data
-from jaxdis.data import _clevr as clevr
+from jaxdis.data import _clevr_render as clevr
+from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _clevr_space as clevr_space
-from jaxdis.data import _clevr_stage as clevr_stage
 from jaxdis.data.files import _clevr_tfds as clevr_tfds
 from jaxdis.data.files import _tfds as tfds
 

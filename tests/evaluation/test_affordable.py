@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, evaluate
-from jaxdis._core import memory
+from jaxdis._core import resources
 from jaxdis.evaluation import _affordable
 from jaxdis.evaluation._affordable import Run
 from jaxdis.evaluation._costs import Size
@@ -26,7 +26,7 @@ def limited(monkeypatch):
     small, large = (run.bytes(METRICS[name]) for run, name in zip(needs, ("mig", "total_correlation"), strict=True))
     assert small < large
     monkeypatch.setattr(_affordable, "SMALL", 0)
-    monkeypatch.setattr(memory, "free_bytes", lambda device: (small + large) / 2)
+    monkeypatch.setattr(resources, "free_bytes", lambda device: (small + large) / 2)
 
 
 def test_what_does_not_fit_is_refused_with_what_would(limited):
@@ -59,7 +59,7 @@ def test_members_at_once_are_refused_where_one_by_one_would_fit(monkeypatch):
     size, device = Size.of(200, 30, (2,)), jax.devices()[:1]
     one = Run.of(size, CODES.nbytes, 8, batch_size=1, devices=device, bootstrap=0).bytes(METRICS["mig"])
     monkeypatch.setattr(_affordable, "SMALL", 0)
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 2 * one)
+    monkeypatch.setattr(resources, "free_bytes", lambda device: 2 * one)
     with pytest.raises(ValueError, match="batch_size=1"):
         evaluate(np.stack([CODES] * 8), VALUES, "mig", batch_size=8, devices=device)
 

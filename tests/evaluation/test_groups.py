@@ -10,7 +10,7 @@ import pytest
 import jaxdis
 from jaxdis import METRICS, RELATIONS, Factors, evaluate
 from jaxdis._core import random
-from jaxdis._learners.logistic_validated import fit_logistic_validated
+from jaxdis._learners.logistic import fit_logistic_validated
 from jaxdis.evaluation._groups import as_groups, signs_of, split_groups
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._null import Null

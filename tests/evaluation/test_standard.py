@@ -10,7 +10,7 @@ import pytest
 
 import jaxdis
 from jaxdis import Factors, evaluate
-from jaxdis._core import bars
+from jaxdis._core import display
 from jaxdis.cli import main
 from jaxdis.metrics._plan import STANDARD, of_classes, plan_of
 
@@ -81,7 +81,7 @@ def test_with_an_encoder_one_of_them_intervenes():
 
 
 def test_true_draws_lines_where_there_is_no_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(bars, "EVERY", 0.0)
+    monkeypatch.setattr(display, "EVERY", 0.0)
     evaluate(np.stack([CODES, -CODES]), VALUES, ["mig", "mcc"], progress=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["scoring: 2 of 4 metrics × members; mig", "scoring: 4 of 4 metrics × members; mcc"]
@@ -100,7 +100,7 @@ def test_a_terminal_shows_a_bar():
 
     file = io.StringIO()
     plain = lambda: re.sub(r"\x1b\[[\d;?]*\w", "", file.getvalue())  # noqa: E731
-    with bars.bar("encoding", "images", Console(file=file, force_terminal=True, width=100)) as show:
+    with display.bar("encoding", "images", Console(file=file, force_terminal=True, width=100)) as show:
         show(3, 8, "a [word]")
     assert "3/8 images" in plain()
     assert "a [word]" in plain()
@@ -110,7 +110,7 @@ def test_a_notebook_shows_a_bar_without_widgets(monkeypatch):
     display = pytest.importorskip("IPython.display")
     shown = []
     monkeypatch.setattr(display, "display", lambda *what, **how: types.SimpleNamespace(update=shown.append))
-    with bars.bar("encoding", "images", types.SimpleNamespace(is_jupyter=True)) as show:
+    with display.bar("encoding", "images", types.SimpleNamespace(is_jupyter=True)) as show:
         show(3, 8, "<word>")
     (found,) = shown
     assert found.data == '<progress value="3" max="8"></progress> encoding: 3 of 8 images; &lt;word&gt;'

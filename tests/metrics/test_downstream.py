@@ -11,16 +11,15 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
-from jaxdis._learners import logistic_validated
-from jaxdis._learners.logistic import STEPS
-from jaxdis._learners.logistic_validated import INVERSE_PENALTIES
+from jaxdis._learners import logistic
+from jaxdis._learners.logistic import INVERSE_PENALTIES, STEPS
 from jaxdis.data._teapot import Gap
 from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.metrics._generalization import compositional_generalization, zero_shot
 from jaxdis.relations import RELATIONS
 from tests.golden_values import arrays, numbers
 
-fit_logistic_validated = jax.jit(logistic_validated.fit_logistic_validated, static_argnames="sizes")
+fit_logistic_validated = jax.jit(logistic.fit_logistic_validated, static_argnames="sizes")
 SIZES = (3, 2, 8)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from jaxdis import RELATIONS, Factors, evaluate
 from jaxdis.factors import Sample
-from jaxdis.relations import _blocks
+from jaxdis.relations import _relation
 
 SIZES = (3, 4, 10)
 ALONE = [name for name, spec in RELATIONS.items() if hasattr(spec.function, "rows_alone")]
@@ -21,7 +21,7 @@ def samples(seed, n, d):
 
 
 def related(name, monkeypatch, block_numbers):
-    monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", block_numbers)
+    monkeypatch.setattr(_relation, "BLOCK_NUMBERS", block_numbers)
     spec, (codes, factors, *_) = RELATIONS[name], samples(0, 200, 150)
     arrays = {"test": samples(1, 100, 150)} if spec.reads.test else {}
     arrays |= {"active": np.arange(150) != 5} if spec.reads.active else {}
@@ -49,12 +49,12 @@ def test_blocks_of_codes_have_the_numbers_of_the_whole(name, monkeypatch):
     ("samples", "codes", "width"), [(10_000, 10, 10), (10_000, 1000, 500), (10**7, 100, 50), (10, 16_384, 8192)]
 )
 def test_width_of_a_block(samples, codes, width):
-    assert _blocks.width_of(samples, codes) == width
+    assert _relation.width_of(samples, codes) == width
 
 
 @pytest.mark.slow
 def test_single_neuron_classification_finds_codes_in_any_block(monkeypatch):
-    monkeypatch.setattr(_blocks, "BLOCK_NUMBERS", 64 * 200)
+    monkeypatch.setattr(_relation, "BLOCK_NUMBERS", 64 * 200)
     (codes, factors, *_), held_out = samples(0, 200, 150), samples(1, 100, 150)
     for place, column in ((3, 0), (149, 1), (80, 2)):
         codes[:, place], held_out.codes[:, place] = factors.values[:, column], held_out.factors.values[:, column]

@@ -7,7 +7,7 @@ from scipy.special import digamma
 
 import jaxdis
 from jaxdis import METRICS, RELATIONS, Factors, evaluate
-from jaxdis._learners.neighbors_joint import joint_continuous_information
+from jaxdis._learners.neighbors import joint_continuous_information
 
 N = 600
 RNG = np.random.default_rng(0)

@@ -93,7 +93,7 @@ def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monke
     monkeypatch.setattr("jaxdis.study.run", run)
     monkeypatch.setattr("jaxdis.study.TrainedWork.report", lambda self, store: store.root / "report.html")
     monkeypatch.setattr("jaxdis.study.TrainedWork.digest", lambda self, store: None)
-    monkeypatch.setattr("jaxdis._core.bars.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
     assert main(study("run", (*QUICK, "--seeds", "1"), tmp_path)) == 0
     assert capsys.readouterr().err == "quickstart: train 1.5 of 3, encode 0 of 3, score 0 of 6\n"
 

@@ -9,7 +9,7 @@ import pytest
 from jaxdis.cli import main
 from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, load, members, train
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._training_progress import summary
+from jaxdis.models.training._train import summary
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study._compute_cells import member_zoo
 from jaxdis.study._definition import cells

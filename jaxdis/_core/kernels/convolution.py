@@ -3,22 +3,253 @@
 A convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow. Written as a product
 between patches and a flattened kernel, it becomes a batched matrix product, for GPUs. On a CPU the copies into patches
 cost as much as the products, and a TPU runs one operation after the other anyway and would move four times the bytes:
-:mod:`~jaxdis._core.kernels.convolution_direct` takes one member after the other there, without copies. Kernels have the
-ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters. Each is a function that
-``flax.linen.Conv`` takes instead of its own, as ``conv_general_dilated``; see :mod:`~jaxdis.models.networks._layers`.
+the direct form takes one member after the other there, without copies. Kernels have the ordinary layout ``[size, size,
+in, out]``, so that all forms have the same parameters. Each is a function that ``flax.linen.Conv`` takes instead of its
+own, as ``conv_general_dilated``; see :mod:`~jaxdis.models.networks._layers`.
+
+A convolution to a smaller map, the one back to the larger map, and their gradient by the kernel sum the same products
+``large[i·stride + k − before] · kernel[k] · small[i]``. Each sums over two of the three factors and is a derivative of
+the other two. Those that JAX derives would be slower on CPU and would store patches on accelerators.
 """
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Float
 
-from jaxdis._core.kernels import convolution_direct as direct
-from jaxdis._core.kernels import convolution_patches as patches
-from jaxdis._core.kernels.convolution_window import Window
 from jaxdis._core.kernels.kernel import Kernel
 
 _LAYOUT = ("NHWC", "HWIO", "NHWC")
+
+
+class Window(NamedTuple):
+    """How a kernel moves over the larger map: position ``i`` of the smaller one reads from ``i·stride − before`` on.
+
+    Attributes:
+      precision: of the products.
+    """
+
+    size: int
+    stride: int
+    before: tuple[int, int]
+    large: tuple[int, int]
+    small: tuple[int, int]
+    precision: str | None = None
+
+    @property
+    def padding(self) -> list[tuple[int, int]]:
+        """Zero rows and columns before and after the larger map; negative ones are not read."""
+        return [
+            (before, (count - 1) * self.stride + self.size - side - before)
+            for before, side, count in zip(self.before, self.large, self.small, strict=True)
+        ]
+
+    @property
+    def padding_back(self) -> list[tuple[int, int]]:
+        """Zero rows and columns before and after the smaller map, spread out by the stride."""
+        return [(self.size - 1 - before, self.size - 1 - after) for before, after in self.padding]
+
+    @property
+    def back(self) -> "Window":
+        """The window from the smaller map to the larger one, for stride 1."""
+        before = tuple(before for before, _ in self.padding_back)
+        return self._replace(before=before, large=self.small, small=self.large)
+
+
+class Products(NamedTuple):
+    """Functions ``(left, right, window)``, each a derivative of the other two."""
+
+    shrink: Callable
+    enlarge: Callable
+    by_kernel: Callable
+
+
+def derivatives(shrink: Callable, enlarge: Callable, by_kernel: Callable) -> Products:
+    """Make functions ``(window, left, right)`` the derivatives of each other.
+
+    Args:
+      shrink: the smaller map from the larger one and the kernel.
+      enlarge: the larger map from the smaller one and the kernel.
+      by_kernel: the kernel's gradient from the larger map and the smaller one.
+    """
+    smaller, larger, kernel_of = map(_differentiable, (shrink, enlarge, by_kernel))
+    smaller.defvjp(
+        _with_factors(smaller),
+        lambda window, factors, small: (larger(small, factors[1], window), kernel_of(factors[0], small, window)),
+    )
+    larger.defvjp(
+        _with_factors(larger),
+        lambda window, factors, large: (smaller(large, factors[1], window), kernel_of(large, factors[0], window)),
+    )
+    kernel_of.defvjp(
+        _with_factors(kernel_of),
+        lambda window, factors, kernel: (larger(factors[1], kernel, window), smaller(factors[0], kernel, window)),
+    )
+    return Products(smaller, larger, kernel_of)
+
+
+def _differentiable(function):
+    return jax.custom_vjp(lambda left, right, window: function(window, left, right), nondiff_argnums=(2,))
+
+
+def _with_factors(product):
+    return lambda left, right, window: (product(left, right, window), (left, right))
+
+
+# The direct form. XLA's CPU backend computes convolutions about as fast as a matrix product if images are laid out
+# ``[n, h, w, c]`` and kernels ``[s, s, in, out]``. The gradients that JAX derives have other layouts, which are as fast
+# outside loops but not inside: in a loop over updates, a gradient by the kernel takes up to 70 times as long. The
+# derivatives are therefore written here, with explicit transposes. Under ``vmap`` the three run one after another, as
+# convolutions over several kernels at once are slow on CPU.
+
+
+def _shrink_directly(
+    window: Window, large: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]
+) -> Float[Array, "n y x o"]:
+    strides = (window.stride, window.stride)
+    return _convolved(window, large, kernel, strides, window.padding)
+
+
+def _enlarge_directly(
+    window: Window, small: Float[Array, "n y x o"], kernel: Float[Array, "s s c o"]
+) -> Float[Array, "n h w c"]:
+    turned = kernel[::-1, ::-1].transpose(0, 1, 3, 2)
+    spread = (window.stride, window.stride)
+    return _convolved(window, small, turned, (1, 1), window.padding_back, lhs_dilation=spread)
+
+
+def _kernel_directly(
+    window: Window, large: Float[Array, "n h w c"], small: Float[Array, "n y x o"]
+) -> Float[Array, "s s c o"]:
+    # Channels take the place of images, and images that of channels.
+    inputs, outputs = large.transpose(3, 1, 2, 0), small.transpose(1, 2, 0, 3)
+    spread = (window.stride, window.stride)
+    product = _convolved(window, inputs, outputs, (1, 1), window.padding, rhs_dilation=spread)
+    return product.transpose(1, 2, 0, 3)
+
+
+def _convolved(window: Window, images, kernel, strides, padding, **dilations):
+    return lax.conv_general_dilated(
+        images, kernel, strides, padding, dimension_numbers=_LAYOUT, precision=window.precision, **dilations
+    )
+
+
+def _one_by_one(function: Callable) -> Callable:
+    of_window = functools.cache(lambda window: sequential_vmap(functools.partial(function, window)))
+    return lambda window, left, right: of_window(window)(left, right)
+
+
+direct = derivatives(*map(_one_by_one, (_shrink_directly, _enlarge_directly, _kernel_directly)))
+
+
+# Patches take ``size²`` times the memory of a map, and most of the time goes into writing and reading them. They are
+# therefore made where they cost less: as patches of a map before the product, or as parts of the result after it, which
+# are added up. The gradients make patches anew instead of storing them, and with stride 1 both gradients may read the
+# same ones, those of the smaller map's gradient.
+
+# To read or write a number takes about as long as so many products and sums of float32 on an NVIDIA H100.
+MOVED = 36
+
+
+def _padded(window: Window, images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
+    """The map with zeros around it."""
+    pads = [(0, 0, 0), *((before, after, 0) for before, after in window.padding), (0, 0, 0)]
+    return lax.pad(images, jnp.zeros((), images.dtype), pads)
+
+
+def _shrink_by_patches(
+    window: Window, large: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]
+) -> Float[Array, "n y x o"]:
+    inputs, outputs = kernel.shape[2:]
+    before = inputs * math.prod(window.small) * (2 * MOVED + outputs)
+    after = outputs * math.prod(window.large) * (2 * MOVED + inputs)
+    form = _by_patches if window.stride > 1 or before <= after else _by_parts
+    return form(window, large, kernel)
+
+
+def _enlarge_by_patches(
+    window: Window, small: Float[Array, "n y x o"], kernel: Float[Array, "s s c o"]
+) -> Float[Array, "n h w c"]:
+    inputs, outputs = kernel.shape[2:]
+    if window.stride == 1:
+        form = _by_patches if _shares_patches(window, inputs, outputs) else _by_parts
+        return form(window.back, small, kernel[::-1, ::-1].transpose(0, 1, 3, 2))
+    parts = _product(window, small, kernel.transpose(1, 0, 2, 3).reshape(-1, outputs))
+    large = jax.ShapeDtypeStruct((len(small), *window.large, inputs), small.dtype)
+    return jax.linear_transpose(functools.partial(_patches, window), large)(parts)[0]
+
+
+def _kernel_by_patches(
+    window: Window, large: Float[Array, "n h w c"], small: Float[Array, "n y x o"]
+) -> Float[Array, "s s c o"]:
+    size, inputs, outputs = window.size, large.shape[-1], small.shape[-1]
+    if _shares_patches(window, inputs, outputs):
+        sums = _summed(window, _patches(window.back, small), large).reshape(size, size, outputs, inputs)
+        return sums.transpose(1, 0, 3, 2)[::-1, ::-1]
+    # Without the barrier, the compiler would keep the patches of the forward pass.
+    sums = _summed(window, _patches(window, lax.optimization_barrier(large)), small)
+    return sums.reshape(size, size, inputs, outputs).transpose(1, 0, 2, 3)
+
+
+def _shares_patches(window: Window, inputs: int, outputs: int) -> bool:
+    """Whether both gradients read patches of the smaller map, which cost less than parts for one and patches for the
+    other."""
+    shared = outputs * math.prod(window.large) * (3 * MOVED + 2 * inputs)
+    apart = inputs * math.prod(window.small) * (4 * MOVED + 2 * outputs)
+    return window.stride == 1 and shared <= apart
+
+
+def _by_patches(window, large, kernel):
+    """Patches before the product."""
+    return _product(window, _patches(window, large), kernel.transpose(3, 1, 0, 2).reshape(kernel.shape[3], -1))
+
+
+def _by_parts(window, large, kernel):
+    """With stride 1, parts of the results around every position after the product, in float32 until they are added."""
+    size, _, inputs, outputs = kernel.shape
+    parts = _product(window, large, kernel.transpose(1, 0, 3, 2).reshape(-1, inputs), jnp.float32)
+    parts = _padded(window, parts)
+    parts = parts.reshape(*parts.shape[:3], size, size, outputs)
+    rows, columns = window.small
+    places = [(i, j) for i in range(size) for j in range(size)]
+    return sum(parts[:, i : i + rows, j : j + columns, j, i] for i, j in places).astype(large.dtype)
+
+
+def _patches(window: Window, images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
+    """What a kernel sees at every position, in the order (column, row, channel)."""
+    images, size, stride = _padded(window, images), window.size, window.stride
+    rows, columns = ((count - 1) * stride + 1 for count in window.small)
+    # First rows, then columns: 2 · size slices in place of size², which take less time to compile.
+    images = jnp.concatenate([images[:, i : i + rows : stride] for i in range(size)], axis=-1)
+    return jnp.concatenate([images[:, :, j : j + columns : stride] for j in range(size)], axis=-1)
+
+
+def _product(window: Window, maps: Float[Array, "n y x e"], rows: Float[Array, "o e"], dtype=None):
+    """The rows' products with every position, ``[n, y, x, o]``."""
+    product = lax.dot_general(
+        _in_rows(maps), rows, (((1,), (1,)), ((), ())), precision=window.precision, preferred_element_type=dtype
+    )
+    return product.reshape(*maps.shape[:3], -1)
+
+
+def _summed(window: Window, left: Float[Array, "n y x e"], right: Float[Array, "n y x o"]) -> Float[Array, "e o"]:
+    """The channels' products, summed over positions."""
+    rows = _in_rows(left), _in_rows(right)
+    return lax.dot_general(*rows, (((0,), (0,)), ((), ())), precision=window.precision)
+
+
+def _in_rows(maps: Float[Array, "n y x e"]) -> Float[Array, "r e"]:
+    """One axis of positions: the compiler would write maps with several of them transposed."""
+    return maps.reshape(-1, maps.shape[-1])
+
+
+patches = derivatives(_shrink_by_patches, _enlarge_by_patches, _kernel_by_patches)
 
 
 def _convolution_reference(images, kernel, strides, padding, **_):
@@ -52,7 +283,7 @@ def _convolution_by_patches(
         return patches.shrink(images, kernel, window)
     # Blocks of 2 × 2 pixels as channels: a convolution of half the size with stride 1.
     half, (inputs, outputs) = window.size // 2, kernel.shape[2:]
-    blocks = space_to_depth(patches.padded(window, images))
+    blocks = space_to_depth(_padded(window, images))
     kernel = kernel.reshape(half, 2, half, 2, inputs, outputs).transpose(0, 2, 1, 3, 4, 5)
     kernel = kernel.reshape(half, half, 4 * inputs, outputs)
     return patches.shrink(blocks, kernel, Window(half, 1, (0, 0), blocks.shape[1:3], window.small, _precision()))

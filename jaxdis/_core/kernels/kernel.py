@@ -1,8 +1,13 @@
-"""A primitive with a definition, a form for CPUs and a form for accelerators."""
+"""A primitive with a definition, a form for CPUs and one for accelerators; entries at places known at run time."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Shaped
 
 from jaxdis._core.platforms import adds_in_place, on_cpu, traced_platform
 
@@ -36,3 +41,67 @@ class Kernel:
             return self.cpu
         as_on_tpus = not adds_in_place() if self.in_place else traced_platform() == "tpu"
         return self.tpu if self.tpu and as_on_tpus else self.accelerator
+
+
+# Numbers in a row of a TPU's registers.
+LANES = 128
+
+
+def _read(array, *places):
+    return array.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _filled(array: Shaped[Array, "... n"], value=0):
+    """The last axis filled up to whole rows of registers."""
+    return jnp.pad(array, ((0, 0),) * (array.ndim - 1) + ((0, -array.shape[-1] % LANES),), constant_values=value)
+
+
+def _read_in_rows(array, *places):
+    """XLA lists what is read along one axis. Unless rows are filled, each begins elsewhere in a register, and XLA takes
+    seconds to compile such a change of shape: 3.6 s to write 80 rows of 10,000 in place of 0.8. Bytes are packed, and
+    read as integers of four bytes."""
+    places = jnp.broadcast_arrays(*places)
+    rows, length = places[0].shape if places[0].ndim == 2 else (1, 0)
+    if rows % LANES == 0 and length % LANES > 0:  # those of the transpose are full
+        return _read_in_rows(array, *(place.T[None] for place in places))[0].T
+    width, kind = places[0].shape[-1], array.dtype
+    array = array if kind.itemsize >= 4 else array.astype(jnp.int32)
+    return _read(_filled(array), *map(_filled, places))[..., :width].astype(kind)
+
+
+# ``entries_at(array, *places [..., m]) -> [..., m]``: entries at places within an array, one for each of its axes.
+entries_at = Kernel(
+    lambda array, *places: np.asarray(array)[places],
+    {"as they are": _read, "rows": _read_in_rows},
+    cpu="as they are",
+    accelerator="as they are",
+    tpu="rows",
+)
+
+
+def _spread(entries: Shaped[Array, " m"], places: Int[Array, " m"], size: int):
+    start = jnp.zeros(size, entries.dtype)
+    return start.at[places].set(entries, mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=True)
+
+
+def _spread_in_rows(entries, places, size):
+    more = -len(entries) % LANES
+    behind = size + jnp.arange(more, dtype=places.dtype)
+    width = math.ceil((size + more) / LANES) * LANES
+    return _spread(_filled(entries), jnp.concatenate([places, behind]), width)[:size]
+
+
+def _spread_reference(entries, places, size):
+    result = np.zeros(size, entries.dtype)
+    result[places] = entries
+    return result
+
+
+# ``placed_at(entries [m], places [m], size) -> [size]``: zeros, but for the entries, each at a place of its own.
+placed_at = Kernel(
+    _spread_reference,
+    {"as they are": _spread, "rows": _spread_in_rows},
+    cpu="as they are",
+    accelerator="as they are",
+    tpu="rows",
+)

@@ -18,12 +18,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Num, UInt8
 
-from jaxdis.data import _clevr as clevr
-from jaxdis.data import _clevr_stage as clevr_stage
+from jaxdis.data import _clevr_render as clevr
+from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._clevr_space import space
 from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._listed import ListedSpace
+from jaxdis.data._lattice import ListedSpace
 from jaxdis.data.files import _containers as containers
 from jaxdis.data.files import _tfrecord as tfrecord
 

@@ -1,7 +1,7 @@
 """CLEVR of tensorflow-datasets: the published pictures of 480 × 320 pixels with descriptions of their scenes.
 
 Scenes of at most six objects are kept if all objects show enough pixels in the square that
-:mod:`jaxdis.data._clevr_stage` cuts out.
+:mod:`jaxdis.data._clevr_render` cuts out.
 
 - The descriptions have no masks and no camera, which was moved at random. Its position is fitted to the pixels at which
   the centers of objects are seen. The masks are the outlines of the solids from there; the published solids have
@@ -19,10 +19,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.options import Count
-from jaxdis.data import _clevr as clevr
-from jaxdis.data import _clevr_stage as clevr_stage
+from jaxdis.data import _clevr_render as clevr
+from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _lattice as lattice
-from jaxdis.data._clevr import View
+from jaxdis.data._clevr_render import View
 from jaxdis.data._clevr_space import space
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data.files import _clevr_files as files

@@ -1,4 +1,4 @@
-"""Arrays inside npz and hdf5 files, read in blocks of rows and never unpickled."""
+"""Arrays inside npz and hdf5 files, read in blocks of rows and never unpickled, and checks of what they hold."""
 
 import contextlib
 import zipfile
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+
+from jaxdis.data._factor_space import FactorSpace
 
 
 def existing(source: str | Path, *, what: str, where: str, md5: str | None = None) -> Path:
@@ -132,3 +134,63 @@ def _npy_header(file, path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]
     if fortran:
         raise ValueError(f"source: {name!r} in {path} is stored column by column; needs row by row (C order)")
     return shape, dtype
+
+
+def images(path: Path, shape: tuple[int, ...], dtype: np.dtype, needed: tuple[int, ...]) -> None:
+    """Check for uint8 images of the whole lattice."""
+    if tuple(shape) != needed or dtype != np.uint8:
+        raise ValueError(f"source: {path} holds {dtype} images {tuple(shape)}; needs uint8 {needed}")
+
+
+def values(path: Path, rows: np.ndarray, space: FactorSpace) -> None:
+    """Check that the rows of real factor values are those of the lattice, in its order."""
+    needed = np.stack(np.meshgrid(*space.values, indexing="ij"), -1).reshape(-1, space.num_factors)
+    _rows_equal(path, rows, needed, "factor values", 1e-4)
+
+
+def classes(path: Path, rows: np.ndarray, space: FactorSpace) -> None:
+    """Check that the rows of class numbers are those of the lattice, in its order."""
+    needed = np.stack(np.unravel_index(np.arange(space.num_lattice), space.sizes), -1)
+    _rows_equal(path, rows, needed, "class numbers", 0.0)
+
+
+def _rows_equal(path: Path, rows: np.ndarray, needed: np.ndarray, what: str, tolerance: float) -> None:
+    if rows.shape != needed.shape:
+        raise ValueError(f"source: {path} holds {what} {rows.shape}; needs {needed.shape}")
+    wrong = np.flatnonzero((np.abs(rows - needed) > tolerance).any(-1) | ~np.isfinite(rows).all(-1))
+    if len(wrong):
+        row = int(wrong[0])
+        raise ValueError(
+            f"source: {path} is not in lattice order: row {row} holds {what} {rows[row].tolist()}, "
+            f"needs {needed[row].tolist()} ({len(wrong)} rows differ)"
+        )
+
+
+def cell(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
+    """Lattice index of each row of ``factors [n, k]``."""
+    outside = (factors < 0) | (factors >= np.array(space.sizes))
+    if outside.any():
+        row, column = (int(i[0]) for i in np.nonzero(outside))
+        name, size = space.names[column], space.sizes[column]
+        raise ValueError(
+            f"source: {path} holds the label {factors[row, column]} of factor {name!r}; needs 0 to {size - 1}"
+        )
+    return np.ravel_multi_index(tuple(factors.T), space.sizes)
+
+
+def placed(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
+    """Lattice index of each row of ``factors [n, k]``, after checking that every cell occurs exactly once.
+
+    For files without a guaranteed order: images are placed by their labels.
+    """
+    index = cell(path, factors, space)
+    counts = np.bincount(index, minlength=space.num_lattice)
+    missing, repeated = int((counts == 0).sum()), int((counts > 1).sum())
+    if missing or repeated:
+        first = np.unravel_index(int(np.flatnonzero(counts != 1)[0]), space.sizes)
+        named = {name: int(value) for name, value in zip(space.names, first, strict=True)}
+        raise ValueError(
+            f"source: {path} does not hold every cell of the lattice once: {missing} are missing and {repeated} come "
+            f"more than once, the first at {named}"
+        )
+    return index

@@ -7,8 +7,8 @@ import numpy as np
 from jaxdis.data import _lattice as lattice
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data.files import _containers as checks
 from jaxdis.data.files import _containers as containers
-from jaxdis.data.files import _file_checks as checks
 
 MD5 = "b331c4447a651c44bf5e8ae09022e230"
 WHERE = "https://github.com/google-deepmind/dsprites-dataset"

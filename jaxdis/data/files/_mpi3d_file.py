@@ -6,8 +6,8 @@ import numpy as np
 
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data.files import _containers as checks
 from jaxdis.data.files import _containers as containers
-from jaxdis.data.files import _file_checks as checks
 
 WHERE = "https://github.com/rr-learning/disentanglement_dataset"
 MD5 = {

@@ -7,8 +7,8 @@ import numpy as np
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._shapes3d import SKY_COLOR, SPACE
+from jaxdis.data.files import _containers as checks
 from jaxdis.data.files import _containers as containers
-from jaxdis.data.files import _file_checks as checks
 
 MD5 = "099a2078d58cec4daad0702c55d06868"
 WHERE = "https://github.com/google-deepmind/3d-shapes"

@@ -8,8 +8,8 @@ import numpy as np
 
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data.files import _containers as checks
 from jaxdis.data.files import _containers as containers
-from jaxdis.data.files import _file_checks as checks
 
 WHERE = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
 TRAINING = "smallnorb-5x46789x9x18x6x2x96x96-training"

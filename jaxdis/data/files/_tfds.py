@@ -17,8 +17,8 @@ from jaxdis.data import _lattice as lattice
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
+from jaxdis.data.files import _containers as checks
 from jaxdis.data.files import _containers as containers
-from jaxdis.data.files import _file_checks as checks
 from jaxdis.data.files import _smallnorb_file as smallnorb
 from jaxdis.data.files._dsprites_file import full_circle
 from jaxdis.data.files._shapes3d_file import sky

@@ -13,7 +13,7 @@ from jaxdis._core.options import check_fields
 from jaxdis.models.methods._optimizer import Adam, as_optimizer
 from jaxdis.models.networks._architectures import Discriminator
 from jaxdis.models.networks._layers import apply
-from jaxdis.models.objectives._distributions import sample
+from jaxdis.models.objectives._losses import sample
 
 # The released code clips probabilities to [1e-6, 1 − 1e-6] (Locatello et al. 2020).
 _LOWEST, _HIGHEST = np.float32(np.log(1e-6)), np.float32(np.log1p(-1e-6))

@@ -13,8 +13,8 @@ from jaxdis._core.platforms import on_cpu
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._method import all_finite
-from jaxdis.models.methods._micro_batches import averaged, divisor, split
-from jaxdis.models.methods._residual_method import ResidualMethod, signed
+from jaxdis.models.methods._optimizer import averaged, divisor, split
+from jaxdis.models.methods._resnet_vae import ResidualMethod, signed
 from jaxdis.models.networks._autoencoder import PRODUCTS
 from jaxdis.models.networks._layers import apply, normalized
 from jaxdis.models.networks._residual import begin

@@ -12,13 +12,44 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Positive, Units
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._labels import check_labels
 from jaxdis.models.methods._method import Method, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Convolutional, Mlp, locatello
 from jaxdis.models.networks._autoencoder import Autoencoder
 from jaxdis.models.networks._functions import functions_of
-from jaxdis.models.objectives._distributions import negative_log_likelihood
+from jaxdis.models.objectives._losses import negative_log_likelihood
+
+
+def check_labels(source, sizes: dict[int, int]) -> None:
+    """Check that a source has the factors that a method is labelled by.
+
+    In arrays all labels are checked, from a renderer 1,024 examples.
+
+    Args:
+      source: where examples come from.
+      sizes: a factor's position → how many classes it has.
+
+    Raises:
+      ValueError: for a factor that is not there, or that has other values than these classes.
+    """
+    if source.num_factors <= max(sizes):
+        raise ValueError(f"data: must have at least {max(sizes) + 1} factors, got {source.num_factors}")
+    if source.is_finite_list:
+        seen = np.asarray(source.arrays[1])
+    else:
+        seen = np.asarray(jax.jit(lambda source: source.examples(jax.random.key(0), 1024)[1])(source))
+    for position, size in sizes.items():
+        column = seen[:, position]
+        if column.dtype.kind == "f" or column.min() < 0 or column.max() >= size:
+            raise ValueError(
+                f"data: factor {position} must have class numbers from 0 to {size - 1}, got {column.min():g} to "
+                f"{column.max():g}"
+            )
+
+
+def classes_of(factors, position: int, size: int):
+    """One factor's one-hot classes ``[n, size]``."""
+    return jax.nn.one_hot(factors[:, position], size, dtype=jnp.float32)
 
 
 class Settings(NamedTuple):

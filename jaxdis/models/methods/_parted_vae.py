@@ -1,36 +1,194 @@
 """PartedVAE: a Gaussian code, a category, and a code whose prior depends on the category."""
 
 import dataclasses
+import math
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
-from jaxdis._core.options import Count, Entries, Natural, Positive, Units
+from jaxdis._core.options import Count, Entries, Level, Natural, NonNegative, Positive, Units, check_fields
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._labels import check_labels, classes_of
+from jaxdis.models.methods._labelled_partition import check_labels, classes_of
 from jaxdis.models.methods._method import Method, accepted
 from jaxdis.models.methods._optimizer import Adam
-from jaxdis.models.methods._parted_losses import (
-    SETTINGS,
-    Latents,
-    Losses,
-    Settings,
-    capacity_at,
-    category_divergence,
-    entropy,
-    expected_divergence,
-    overlap,
-    standard_divergence,
-)
-from jaxdis.models.methods._plateau import Plateau
-from jaxdis.models.networks._initialization import draw
-from jaxdis.models.networks._layers import Dense, apply, shapes_of
+from jaxdis.models.networks._layers import Dense, apply, draw, shapes_of
 from jaxdis.models.networks._stacks import Stacks
-from jaxdis.models.objectives._distributions import negative_log_likelihood
+from jaxdis.models.objectives._losses import negative_log_likelihood
+
+
+class PlateauState(NamedTuple):
+    """Scalars: the lowest mean loss in an epoch (``best``), how many epochs in a row were no better (``bad``), and how
+    many cooldown epochs are left (``rest``); the learning rate's factor (``scale``); and this epoch's summed losses so
+    far (``total``)."""
+
+    best: Array
+    bad: Array
+    rest: Array
+    scale: Array
+    total: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Plateau:
+    """PyTorch's ``ReduceLROnPlateau`` with a relative threshold, stepped by every epoch's mean loss.
+
+    An epoch is better if its loss is below ``best · (1 − threshold)``. After more than ``patience`` epochs in a row
+    that are not, the learning rate is multiplied by ``factor``, and the next ``cooldown`` epochs do not count.
+    Reductions by ``smallest_change`` or less are not made.
+    """
+
+    patience: Natural = 1
+    threshold: Level = 1e-2
+    cooldown: Natural = 4
+    factor: Level = 0.5
+    smallest_change: NonNegative = 1e-7
+
+    def __post_init__(self):
+        check_fields(self)
+
+    def begin(self) -> PlateauState:
+        zero = jnp.zeros((), jnp.int32)
+        return PlateauState(jnp.full((), jnp.inf), zero, zero, jnp.ones(()), jnp.zeros(()))
+
+    def after(self, state: PlateauState, loss: Array, learning_rate: Array, step: Array, epoch: int) -> PlateauState:
+        """The state after one update: ``step`` updates were done before it, and an epoch has ``epoch``."""
+        state = state._replace(total=state.total + loss)
+        ends = (step + 1) % epoch == 0
+        return jax.tree.map(lambda new, old: jnp.where(ends, new, old), self._epoch(state, learning_rate, epoch), state)
+
+    def _epoch(self, state: PlateauState, learning_rate: Array, epoch: int) -> PlateauState:
+        mean = state.total / jnp.float32(epoch)
+        better = mean < state.best * (1 - self.threshold)
+        resting = state.rest > 0
+        bad = jnp.where(better | resting, 0, state.bad + 1)
+        reduce = bad > self.patience
+        change = learning_rate * state.scale * (1 - self.factor)
+        return PlateauState(
+            best=jnp.where(better, mean, state.best),
+            bad=jnp.where(reduce, 0, bad),
+            rest=jnp.where(reduce, self.cooldown, jnp.maximum(state.rest - 1, 0)),
+            scale=jnp.where(reduce & (change > self.smallest_change), state.scale * self.factor, state.scale),
+            total=jnp.zeros(()),
+        )
+
+
+# Terms of the loss are in nats. ``log_categories [n, v]`` are log q(c_i|x) for all categorical variables, one after
+# another; ``classes`` are their sizes.
+
+
+class Settings(NamedTuple):
+    """Coefficients in the loss of :class:`jaxdis.models.PartedVae`, by default as released for dSprites."""
+
+    learning_rate: Any = 5e-4
+    labelled_learning_rate: Any = 5e-4
+    z_capacity: Any = 30.0
+    z_weight: Any = 50.0
+    u_capacity: Any = 5.0
+    u_weight: Any = 50.0
+    capacity_steps: Any = 300_000.0
+    category_weight: Any = 100.0
+    entropy_weight: Any = 10.0
+    overlap_weight: Any = 10.0
+    overlap_threshold: Any = 0.1
+
+
+class Losses(NamedTuple):
+    """Total and its parts without their weights, nats; ``labelled``: cross-entropy of the labels (0 without)."""
+
+    loss: Array
+    reconstruction: Array
+    z_kl: Array
+    u_kl: Array
+    category_kl: Array
+    entropy: Array
+    overlap: Array
+    labelled: Array
+
+
+# What each setting is.
+SETTINGS = {
+    "learning_rate": "learning rate of Adam",
+    "labelled_learning_rate": "learning rate of the labelled updates' Adam",
+    "z_capacity": "final capacity C_z, nats",
+    "z_weight": "γ_z, weight of the deviation from C_z",
+    "u_capacity": "final capacity C_u, nats",
+    "u_weight": "γ_u, weight of the deviation from C_u",
+    "capacity_steps": "updates over which capacities rise",
+    "category_weight": "γ_c, weight of the divergence of the mean category from its prior",
+    "entropy_weight": "γ_h, weight of the entropy of the category",
+    "overlap_weight": "γ_b, weight of the overlap of the classes' priors",
+    "overlap_threshold": "Bhattacharyya coefficient that costs nothing",
+}
+
+
+class Latents(NamedTuple):
+    """Posteriors for all codes (z, then u), and log-probabilities for all classes."""
+
+    mean: Float[Array, "n d"]
+    log_variance: Float[Array, "n d"]
+    log_categories: Float[Array, "n v"]
+
+
+def capacity_at(capacity, step: Array, steps) -> Float[Array, ""]:
+    """``C(t)``; the released code counts an update before it computes its loss, so that C is positive at the first."""
+    return jnp.minimum(capacity, capacity * (step.astype(jnp.float32) + 1) / steps)
+
+
+def standard_divergence(mean: Float[Array, "n d"], log_variance: Float[Array, "n d"]) -> Float[Array, ""]:
+    """KL(q ‖ N(0, I)), mean over the batch."""
+    return 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
+
+
+def expected_divergence(
+    log_categories: Float[Array, "n v"],
+    mean: Float[Array, "n i u"],
+    log_variance: Float[Array, "n i u"],
+    prior_mean: Float[Array, "v u"],
+    prior_log_variance: Float[Array, "v u"],
+    classes: tuple[int, ...],
+) -> Float[Array, ""]:
+    """Σ_i E_q(c_i|x) KL(q(u_i|x) ‖ N(m_c, s_c)), mean over the batch."""
+    variable = np.repeat(np.arange(len(classes)), classes)
+    mean, log_variance = mean[:, variable], log_variance[:, variable]
+    square = jnp.exp(log_variance) + jnp.square(prior_mean[None] - mean)
+    divergence = 0.5 * (prior_log_variance[None] - log_variance - 1 + square * jnp.exp(-prior_log_variance)[None])
+    return (jnp.exp(log_categories) * divergence.sum(2)).sum(1).mean()
+
+
+def category_divergence(log_categories: Float[Array, "n v"], priors) -> Float[Array, ""]:
+    """Σ_i KL(mean over the batch of q(c_i|x) ‖ p(c_i))."""
+    log_mean = jax.nn.logsumexp(log_categories, axis=0) - math.log(len(log_categories))
+    log_prior = jnp.asarray(np.log(np.concatenate(priors)).astype(np.float32))
+    return (jnp.exp(log_mean) * (log_mean - log_prior)).sum()
+
+
+def entropy(log_categories: Float[Array, "n v"]) -> Float[Array, ""]:
+    """Σ_i H(q(c_i|x)), mean over the batch."""
+    return -(jnp.exp(log_categories) * log_categories).sum(1).mean()
+
+
+def overlap(
+    mean: Float[Array, "v u"], log_variance: Float[Array, "v u"], classes: tuple[int, ...], threshold
+) -> Float[Array, ""]:
+    """Σ ``max(0, BC − threshold)`` over class pairs within one variable.
+
+    The Bhattacharyya coefficient of two diagonal Gaussians is ``exp(−⅛ Σ Δm²/σ̄² − ½ (Σ log σ̄² − ½ Σ (log σ_k² + log
+    σ_l²)))`` with σ̄² both variances' mean.
+    """
+    variable = np.repeat(np.arange(len(classes)), classes)
+    pairs = np.tril(variable[:, None] == variable[None], -1)
+    first, second = np.nonzero(pairs)
+    between = 0.5 * (jnp.exp(log_variance[first]) + jnp.exp(log_variance[second]))
+    distance = jnp.square(mean[first] - mean[second]) / between
+    spread = jnp.log(between) - 0.5 * (log_variance[first] + log_variance[second])
+    coefficient = jnp.exp(-(distance / 8 + spread / 2).sum(1))
+    return jnp.maximum(coefficient - threshold, 0).sum()
+
 
 # Of the gate's slope: per update, and at the end, which is also that of representations.
 _STEEPER, _STEEPEST = 2e-4, 8.0

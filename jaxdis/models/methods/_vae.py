@@ -19,12 +19,19 @@ from jaxdis.models.methods._optimizer import Adam, Optimizer
 from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
 from jaxdis.models.networks._autoencoder import Autoencoder
 from jaxdis.models.networks._functions import check_hashable, check_network, functions_of
-from jaxdis.models.networks._initialization import begin
-from jaxdis.models.networks._layers import apply
-from jaxdis.models.objectives._distributions import expected_images, negative_log_likelihood, sample
-from jaxdis.models.objectives._losses import Hyperparameters, Losses, Terms, divergence
+from jaxdis.models.networks._layers import apply, begin
+from jaxdis.models.objectives._losses import (
+    Estimator,
+    Hyperparameters,
+    Losses,
+    Terms,
+    divergence,
+    estimable,
+    expected_images,
+    negative_log_likelihood,
+    sample,
+)
 from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
-from jaxdis.models.objectives._total_correlation import Estimator, estimable
 
 OWN_OBJECTIVE = (
     "pass an objective of your own as a function of terms and hyperparameters, or as jaxdis.models.Objective"

@@ -13,8 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units, checked
-from jaxdis.models.networks._initialization import Initialization
-from jaxdis.models.networks._layers import Conv, ConvTranspose, Dense, Network, chain
+from jaxdis.models.networks._layers import Conv, ConvTranspose, Dense, Initialization, Network, chain
 
 
 class Mlp(Network):

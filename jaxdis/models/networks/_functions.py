@@ -62,8 +62,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from jaxdis._core.options import check_fields
-from jaxdis.models.networks._initialization import draw
-from jaxdis.models.networks._layers import Network
+from jaxdis.models.networks._layers import Network, draw
 
 _NAMES = ("init", "encode", "decode")
 _WAY_OUT = (

@@ -25,7 +25,6 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.kernels.convolution import enlarged
-from jaxdis.models.networks._initialization import blank, fill
 from jaxdis.models.networks._layers import (
     BatchNorm,
     Conv,
@@ -33,7 +32,9 @@ from jaxdis.models.networks._layers import (
     EnlargedConv,
     ImageNorm,
     PooledConv,
+    blank,
     blank_statistics,
+    fill,
     shapes_of,
 )
 

@@ -8,13 +8,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.options import NonNegative, Units, check_fields
-from jaxdis.models.networks._initialization import Initialization, draw
 from jaxdis.models.networks._layers import (
     Conv,
     ConvTranspose,
     Dense,
+    Initialization,
     UnbiasedBatchNorm,
     blank_statistics,
+    draw,
     leaky,
     normalized,
     shapes_of,

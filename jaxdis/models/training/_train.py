@@ -5,7 +5,9 @@
 """
 
 import dataclasses
+import functools
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,20 +17,58 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxdis._core import runtime
+from jaxdis._core import resources, runtime
+from jaxdis._core.display import Progress, reported
 from jaxdis._core.options import Count, checked, checked_devices
 from jaxdis._core.precision import single_precision
-from jaxdis._core.progress import Progress, reported
+from jaxdis._core.resources import live_bytes
 from jaxdis.models._config import Config, describe
 from jaxdis.models._members import checked_members
 from jaxdis.models._zoo import Zoo, concatenate
-from jaxdis.models.training._checkpoint import Checkpoints
-from jaxdis.models.training._fitting import devices_that_fit
+from jaxdis.models.methods._method import Method, Slots
+from jaxdis.models.training._checkpoint import Checkpoints, Kept, checked_keep
 from jaxdis.models.training._image_source import Source, as_source, fingerprint
-from jaxdis.models.training._kept import Kept, checked_keep
-from jaxdis.models.training._runner import Runner
-from jaxdis.models.training._step import begin, run_block
-from jaxdis.models.training._training_progress import summary
+from jaxdis.models.training._runner import Runner, begin, run_block, update
+
+
+def summary(losses) -> str:
+    """``loss 61.2, reconstruction 40.1``: medians over finite members, and how many have stopped."""
+    finite = np.isfinite(np.stack(losses)).all(0)
+    if not finite.any():
+        return "no member has a finite loss"
+    medians = {name: np.median(field[finite]) for name, field in losses._asdict().items() if np.any(field[finite])}
+    stopped = [f"{(~finite).sum()} stopped"] if (~finite).any() else []
+    return ", ".join([f"{name} {median:.4g}" for name, median in medians.items()] + stopped)
+
+
+# Smaller states, of models without slots, train on any machine.
+LARGE_STATE = 128 << 20
+# XLA's convolutions on CPU copy the windows that they read, which the count leaves out: up to as much again.
+COPIES = 1.8
+log = logging.getLogger("jaxdis")
+
+
+def devices_that_fit(method: Method, hyperparameters, source: Source, devices: tuple) -> tuple:
+    """The first devices, as many as have room for a member each, at least one; all if they are no CPUs.
+
+    One member may not fit either; that is said and not refused, since its memory is counted roughly, see
+    :func:`~jaxdis._core.resources.live_bytes`.
+    """
+    if devices[0].platform != "cpu":
+        return devices
+    method = method.tuned(devices[0].platform)
+    key = jax.random.key(0)
+    state = jax.eval_shape(functools.partial(begin, method), key)
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    if size < LARGE_STATE and method.represents is not Slots:
+        return devices
+    one = jax.tree.map(lambda column: column[0], hyperparameters)
+    needed = COPIES * live_bytes(functools.partial(update, method, source=source), state, key, one)
+    free = resources.free_bytes(devices[0])
+    if needed > free:
+        words = "training: a model may need up to %s of memory, of which %s are free; a smaller batch_size needs less"
+        log.warning(words, resources.in_words(needed), resources.in_words(free))
+    return devices[: max(1, int(min(len(devices), free / needed)))]
 
 
 class Trained(NamedTuple):

@@ -19,14 +19,19 @@ from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics._generalization import novel_combination
 from jaxdis.metrics._plan import plan_of
 from jaxdis.models import About, Config, Members, members
-from jaxdis.models.methods._class_priors import MPI3D_CLASSES, MPI3D_RELATIONS, SHAPES3D_CLASSES, SHAPES3D_RELATIONS
 from jaxdis.models.methods._discriminator import DiscriminatorTraining
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import Method
-from jaxdis.models.methods._parted_vae import PartedVae
-from jaxdis.models.methods._plateau import Plateau
+from jaxdis.models.methods._parted_vae import PartedVae, Plateau
 from jaxdis.models.methods._vae import Vae
-from jaxdis.models.methods._weak_de import RELEASED, WeakDe
+from jaxdis.models.methods._weak_de import (
+    MPI3D_CLASSES,
+    MPI3D_RELATIONS,
+    RELEASED,
+    SHAPES3D_CLASSES,
+    SHAPES3D_RELATIONS,
+    WeakDe,
+)
 from jaxdis.models.networks._architectures import Discriminator, burgess
 from jaxdis.models.objectives._objective_table import beta_tc_parts
 from jaxdis.papers.harness._paper import Finished, Piece, Preset, Run, Size, Sources

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.methods._parted_losses import capacity_at, overlap
-from jaxdis.models.methods._parted_vae import LABELLED
-from jaxdis.models.methods._plateau import Plateau
+from jaxdis.models.methods._parted_vae import LABELLED, Plateau, capacity_at, overlap
 from tests.models.methods.derived import (
     adam,
     assert_close,

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from jaxdis import data, models
-from jaxdis.data._regions import RandomCells
-from jaxdis.models.methods._class_priors import class_of
+from jaxdis.data._factor_space import RandomCells
+from jaxdis.models.methods._weak_de import class_of
 from tests.models.conftest import largest_difference, same
 from tests.models.methods.test_methods import SMALLEST
 

@@ -9,18 +9,18 @@ import pytest
 from scipy.special import erf
 
 from jaxdis import models
-from jaxdis.models.methods._class_priors import (
+from jaxdis.models.methods._weak_de import (
     DSPRITES_CLASSES,
     DSPRITES_REGIONS,
     DSPRITES_RELATIONS,
     SHAPES3D_CLASSES,
     SHAPES3D_RELATIONS,
     ClassPriors,
+    augmented,
     class_of,
     sizes_of,
     targets_of,
 )
-from jaxdis.models.methods._weak_losses import augmented
 from jaxdis.models.networks._layers import UnbiasedBatchNorm, normalized
 from tests.models.methods.derived import (
     adam,

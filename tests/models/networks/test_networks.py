@@ -9,7 +9,7 @@ from flax import linen as nn
 from jaxdis._core.kernels import convolution
 from jaxdis._core.platforms import tracing_for
 from jaxdis.models.networks import _architectures as architectures
-from jaxdis.models.networks import _initialization as initialization
+from jaxdis.models.networks import _layers as initialization
 from jaxdis.models.networks import _layers as layers
 from jaxdis.models.networks._functions import functions_of
 from tests.draws import normal, uniform

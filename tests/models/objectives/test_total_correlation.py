@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.models.objectives._total_correlation import ESTIMATORS, decompose
+from jaxdis.models.objectives._losses import ESTIMATORS, decompose
 from tests.models import reference
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis._core import memory
-from jaxdis.models.training._fitting import devices_that_fit
+from jaxdis._core import resources
 from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._train import devices_that_fit
 
 DEVICES = tuple(jax.devices())
 IMAGES = np.zeros((2, 64, 64, 3), np.uint8)
@@ -30,7 +30,7 @@ IODINE = models.Iodine().resolved((64, 64, 3))
 )
 def test_as_many_devices_train_as_have_room_for_a_member(method, free, count, said, monkeypatch, caplog):
     assert len(DEVICES) > 1
-    monkeypatch.setattr(memory, "free_bytes", lambda device: free)
+    monkeypatch.setattr(resources, "free_bytes", lambda device: free)
     hyperparameters = jax.tree.map(lambda value: jnp.full(2, value, jnp.float32), method.settings())
     with caplog.at_level(logging.WARNING, "jaxdis"):
         assert devices_that_fit(method, hyperparameters, as_source(IMAGES), DEVICES) == DEVICES[:count]

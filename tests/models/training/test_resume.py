@@ -20,7 +20,7 @@ from jaxdis._core.files import read_arrays, write_arrays
 from jaxdis.cli import _run_directory as run_directory
 from jaxdis.models.objectives._losses import Losses
 from jaxdis.models.training import _runner as runner
-from jaxdis.models.training import _training_progress as progress
+from jaxdis.models.training import _train as progress
 from jaxdis.models.training._image_source import as_source, fingerprint
 from tests.models.conftest import changed, same
 
@@ -214,7 +214,7 @@ def test_a_run_directory_trains_once(tmp_path, config, images):
 
 
 def test_progress_shows_the_losses(config, members, images, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis._core.bars.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
     models.train(config, members.keys, members.hyperparameters, data=images, progress=True)
     assert re.search("training: 12 of 12 updates; loss .*reconstruction", capsys.readouterr().err)
 

@@ -10,9 +10,9 @@ from jaxdis import data, models
 from jaxdis.models.methods import _discriminator as discriminator
 from jaxdis.models.networks._functions import functions_of
 from jaxdis.models.networks._layers import apply
-from jaxdis.models.objectives import _distributions as distributions
+from jaxdis.models.objectives import _losses as distributions
 from jaxdis.models.training import _runner as runner
-from jaxdis.models.training import _step as step
+from jaxdis.models.training import _runner as step
 from jaxdis.models.training._image_source import as_source
 from tests.models.conftest import changed, largest_difference
 

@@ -1,8 +1,9 @@
-"""What the object-centric models share: state, update, and what their slots show."""
+"""What the object-centric models share: state, update, mixtures of slots and what these show; slots come first."""
 
 import abc
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -12,12 +13,115 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
 from jaxdis.models.methods._method import Method, Slots, accepted
-from jaxdis.models.methods._micro_batches import averaged, divisor, split
-from jaxdis.models.methods._optimizer import Adam
-from jaxdis.models.methods.slots._geco import Geco
-from jaxdis.models.methods.slots._mixture import Mixture
+from jaxdis.models.methods._optimizer import Adam, averaged, divisor, split
 from jaxdis.models.networks._autoencoder import PRODUCTS
 from jaxdis.models.networks._layers import apply
+
+# Largest multiplier, and the share of the old average error that an update keeps.
+MOST = 1e10
+DECAY = 0.99
+# How much faster the multiplier grows where the goal is met than it shrinks where it is not.
+SPEEDUP = 10.0
+
+
+class Geco(NamedTuple):
+    """Scalars: the KL divergence's ``multiplier``, the errors' moving ``average``, and whether there is one."""
+
+    multiplier: Array
+    average: Array
+    begun: Array
+
+    @classmethod
+    def begin(cls) -> "Geco":
+        return cls(jnp.ones(()), jnp.zeros(()), jnp.zeros((), bool))
+
+    def after(self, error: Array, goal: Array, step: Array, least: Array) -> "Geco":
+        """The state after an update with this error, whose loss had the multiplier before it.
+
+        ``a ← 0.99 a + 0.01 error`` (the first error itself), ``c = goal − a`` and
+        ``multiplier ← clip(multiplier · exp(s c), least, 1e10)`` with ``s = 10 step`` where the goal is met, c > 0, and
+        ``s = step`` elsewhere. All arguments may be traced.
+
+        Reference: Rezende & Viola 2018, in the form that Engelcke et al. 2020 released.
+        """
+        average = jnp.where(self.begun, DECAY * self.average + (1 - DECAY) * error, error)
+        slack = goal - average
+        # Factors beyond e⁸⁰ reach the bound just as well, and an infinite one would turn a multiplier of 0 into NaN.
+        factor = jnp.exp(jnp.minimum(step * jnp.where(slack > 0, SPEEDUP, 1.0) * slack, 80.0))
+        multiplier = jnp.clip(self.multiplier * factor, least, MOST)
+        return Geco(multiplier, average, jnp.ones((), bool))
+
+
+Mixture = Literal["channel", "pixel"]
+
+
+def log_normal(values: Array, mean: Array, deviation: Array) -> Array:
+    """``log N(values; mean, deviation²)``, elementwise."""
+    return -0.5 * jnp.square((values - mean) / deviation) - jnp.log(deviation) - 0.5 * math.log(2 * math.pi)
+
+
+def mixture_log_likelihood(
+    log_likelihoods: Float[Array, "s n h w c"], log_masks: Float[Array, "s n h w"], mixture: str
+):
+    """``log Σ_k m_k N_k`` for every term in the sum over an image.
+
+    Args:
+      log_likelihoods: for each channel under each slot.
+      log_masks: the masks' logarithms.
+      mixture: ``"channel"``: every channel in a pixel has its own mixture, as in the released code for the library's
+        three models, ``[n, h, w, c]``; ``"pixel"``: all channels in a pixel come from one slot, as in Burgess et al.
+        2019 and Greff et al. 2019, ``[n, h, w, 1]``.
+
+    Contract:
+
+    - With ``"channel"``, slots may divide one pixel's channels among themselves. The likelihood can then be high while
+      the mixture's mean, which is the reconstruction, is far from the image.
+    """
+    if mixture == "pixel":
+        log_likelihoods = log_likelihoods.sum(-1, keepdims=True)
+    return jax.nn.logsumexp(log_masks[..., None] + log_likelihoods, axis=0)
+
+
+def mixture_error(
+    images: Float[Array, "n h w c"],
+    pictures: Float[Array, "s n h w c"],
+    log_masks: Float[Array, "s n h w"],
+    deviations: Float[Array, " s"],
+    mixture: str,
+) -> Float[Array, " n"]:
+    """``−Σ log Σ_k m_k N(x; picture_k, deviation_k²)`` for each image, nats."""
+    likelihoods = log_normal(images[None], pictures, deviations.reshape(-1, 1, 1, 1, 1))
+    return -mixture_log_likelihood(likelihoods, log_masks, mixture).sum((1, 2, 3))
+
+
+def stick_breaking(logits: Float[Array, "r n h w"]) -> Float[Array, "s n h w"]:
+    """Logarithms of ``r + 1`` masks: each logit says what share its slot takes of what is left.
+
+    ``log m_k = log σ(a_k) + Σ_{j<k} log σ(−a_j)``, and the last mask is the rest.
+    """
+    left = jnp.cumsum(jax.nn.log_sigmoid(-logits), axis=0)
+    before = jnp.concatenate([jnp.zeros_like(logits[:1]), left], axis=0)
+    taken = jnp.concatenate([jax.nn.log_sigmoid(logits), jnp.zeros_like(logits[:1])], axis=0)
+    return before + taken
+
+
+def mask_divergence(log_masks: Float[Array, "s n h w"], log_priors: Float[Array, "s n h w"]) -> Float[Array, " n"]:
+    """``Σ_pixels KL(m ‖ p)`` for each image, with shares below 1e-5 raised to it, nats.
+
+    Source: Engelcke et al.'s released code (2020).
+    """
+    masks, priors = (_floored(log_shares) for log_shares in (log_masks, log_priors))
+    return (masks * (jnp.log(masks) - jnp.log(priors))).sum((0, 2, 3))
+
+
+def softplus_deviation(values: Array) -> Array:
+    """``softplus(v + ½) + 1e-8``: posteriors' standard deviations; Engelcke et al.'s released code (2020)."""
+    return jax.nn.softplus(values + 0.5) + 1e-8
+
+
+def _floored(log_shares: Array) -> Array:
+    shares = jnp.maximum(jnp.exp(log_shares), 1e-5)
+    return shares / shares.sum(0, keepdims=True)
 
 
 class Parts(NamedTuple):
@@ -69,7 +173,7 @@ class SlotMethod(Method):
       micro_batch: images whose gradients are taken at once, which divides the batch: fewer take less memory, and on CPU
         less time. None: up to 4 on CPU, and up to 16 on accelerators, of GENESIS all.
       mixture: whether channels or pixels are mixtures; see
-        :func:`~jaxdis.models.methods.slots._mixture.mixture_log_likelihood`.
+        :func:`~jaxdis.models.methods.slots._base.mixture_log_likelihood`.
       regularized: False leaves the codes' KL divergences out of the loss, the ablation "(R)" of Dang-Nhu 2022.
       precision: in matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
       optimizer: for all parameters.

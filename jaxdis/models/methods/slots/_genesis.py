@@ -10,13 +10,28 @@ from jaxtyping import Array, Float
 from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._micro_batches import split
-from jaxdis.models.methods.slots._base import Model, SlotMethod, masked, over_slots
-from jaxdis.models.methods.slots._mixture import log_normal, mixture_error, softplus_deviation, stick_breaking
-from jaxdis.models.networks._components import BroadcastDecoder, SlotEncoder
-from jaxdis.models.networks._gated import GatedDecoder, GatedEncoder
-from jaxdis.models.networks._initialization import draw, draw_lstm
-from jaxdis.models.networks._layers import Dense, Lstm, Perceptron, blank_statistics, normalized, shapes_of
+from jaxdis.models.methods._optimizer import split
+from jaxdis.models.methods.slots._base import (
+    Model,
+    SlotMethod,
+    log_normal,
+    masked,
+    mixture_error,
+    over_slots,
+    softplus_deviation,
+    stick_breaking,
+)
+from jaxdis.models.networks._layers import (
+    Dense,
+    Lstm,
+    Perceptron,
+    blank_statistics,
+    draw,
+    draw_lstm,
+    normalized,
+    shapes_of,
+)
+from jaxdis.models.networks._slot_networks import BroadcastDecoder, GatedDecoder, GatedEncoder, SlotEncoder
 
 SETTINGS = {
     "goal": "GECO's goal for the error, nats for each pixel and channel",

@@ -10,11 +10,9 @@ from jaxtyping import Array, Float
 from jaxdis._core import random
 from jaxdis._core.options import Count, Counts, Positive, Units
 from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods.slots._base import Model, SlotMethod, over_slots
-from jaxdis.models.methods.slots._mixture import log_normal, mixture_log_likelihood
-from jaxdis.models.networks._components import BroadcastDecoder, coordinates
-from jaxdis.models.networks._initialization import begin
-from jaxdis.models.networks._refinement import Memory, Refinement
+from jaxdis.models.methods.slots._base import Model, SlotMethod, log_normal, mixture_log_likelihood, over_slots
+from jaxdis.models.networks._layers import begin
+from jaxdis.models.networks._slot_networks import BroadcastDecoder, Memory, Refinement, coordinates
 
 SETTINGS = {"deviation": "standard deviation of a pixel under a slot"}
 

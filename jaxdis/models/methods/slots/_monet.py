@@ -11,11 +11,18 @@ from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._optimizer import RmsProp
-from jaxdis.models.methods.slots._base import Model, SlotMethod, masked, over_slots
-from jaxdis.models.methods.slots._mixture import log_normal, mask_divergence, mixture_error, softplus_deviation
-from jaxdis.models.networks._components import BroadcastDecoder, SlotEncoder
-from jaxdis.models.networks._initialization import begin
-from jaxdis.models.networks._unet import Unet
+from jaxdis.models.methods.slots._base import (
+    Model,
+    SlotMethod,
+    log_normal,
+    mask_divergence,
+    masked,
+    mixture_error,
+    over_slots,
+    softplus_deviation,
+)
+from jaxdis.models.networks._layers import begin
+from jaxdis.models.networks._slot_networks import BroadcastDecoder, SlotEncoder, Unet
 
 SETTINGS = {
     "gamma": "weight of the mask loss",

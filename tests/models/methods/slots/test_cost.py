@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from jaxdis import models
-from jaxdis._core.operations import operations
+from jaxdis._core.resources import operations
 
 
 # The widest tolerance is for decoders, whose first convolution is here a product with each code's response.

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.models.methods.slots._geco import Geco
+from jaxdis.models.methods.slots._base import Geco
 
 
 def scripted(errors, goal, step, least):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from jaxdis.models.methods.slots import _mixture as mixture
+from jaxdis.models.methods.slots import _base as mixture
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Areas under ROC curves: how classes of several factors are separated from the others by their scores."""
+"""Classes of several factors side by side: which columns belong to which factor, and areas under their ROC curves."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +8,39 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import along_rows, class_counts, class_order, ordered_keys, settled, stable_order
-from jaxdis._core.kernels.entries import entries_at
-from jaxdis._core.kernels.sums import of_own_class
+from jaxdis._core.kernels.kernel import entries_at
+from jaxdis._core.kernels.sums import of_own_class, spread_over_classes, sums_over_classes
 from jaxdis._core.loops import each, repeat
-from jaxdis._learners.groups import Groups
+
+
+class Groups(NamedTuple):
+    """Which of ``s`` columns belong to which of ``k`` factors, as the 0/1 matrix ``member [s, k]``."""
+
+    member: Float[np.ndarray, "s k"]
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...]) -> "Groups":
+        member = np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=0)
+        return cls(member, tuple(int(start) for start in np.cumsum([0, *sizes[:-1]])), tuple(sizes))
+
+    def slices(self) -> list[slice]:
+        return [slice(start, start + size) for start, size in zip(self.offsets, self.sizes, strict=True)]
+
+    def over_classes(self, values: Float[Array, "s n"]) -> Float[Array, "k n"]:
+        """Sums over the classes of each factor."""
+        return sums_over_classes(values, self.sizes)
+
+    def to_classes(self, values: Float[Array, "k n"]) -> Float[Array, "s n"]:
+        """Each factor's row for all its classes."""
+        return spread_over_classes(values, self.sizes)
+
+
+def one_hot_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
+    """Each factor's class as a block of 0/1 columns."""
+    return jnp.concatenate([jax.nn.one_hot(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
+
 
 # Equal parts of a class's scores in the first step of a search, a power of two.
 PARTS = 32
@@ -23,7 +54,7 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
     them by a search, which takes less than a fifth of the time that sorting all the class's scores does.
 
     Args:
-      scores: for every class of every factor, ordered as :class:`~jaxdis._learners.groups.Groups`.
+      scores: for every class of every factor, ordered as :class:`~jaxdis._learners.classes.Groups`.
 
     Returns:
       NaN for a class that no sample has, or every sample.

@@ -1,15 +1,18 @@
-"""What replaces the Hessian of multinomial logistic regression with many inputs: exact along their main directions."""
+"""What replaces the Hessian of multinomial logistic regression where it is inverted.
+
+With many inputs it is exact along their main directions, and limited-memory steps (L-BFGS) add what they have seen.
+"""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from jaxdis._core import random
 from jaxdis._core.arrays import safe_divide
-from jaxdis._core.factorizations import cholesky, eigh, orthonormal, solve_lower
+from jaxdis._core.factorizations import cholesky, eigh, orthonormal, solve_factorized, solve_lower
 from jaxdis._core.loops import each
 from jaxdis._learners.logistic_problem import Problem
 
@@ -174,3 +177,119 @@ def factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[
     ridge = 1e-4 * diagonal + 1e-7 * diagonal.mean() + 1e-12
     factor = cholesky(gram + jnp.diag(penalty + ridge))
     return jnp.where(jnp.isfinite(factor).all(), factor, jnp.diag(jnp.sqrt(diagonal + penalty + ridge)))
+
+
+REMEMBERED = 10
+
+
+class Memory(NamedTuple):
+    """The last ``m`` steps, how the gradient changed along them, and the products of both; 0 before there are any.
+
+    ``subspace``: what stands for the Hessian before there are steps. ``scale``: what multiplies its inverse, so that it
+    fits the last step. ``count``: the number of steps so far.
+    """
+
+    directions: Directions
+    subspace: Subspace
+    steps: Float[Array, "m s e"]
+    changes: Float[Array, "m s e"]
+    products: Float[Array, "m k"]
+    scale: Float[Array, " k"]
+    count: Int[Array, ""]
+
+    @classmethod
+    def empty(cls, problem: Problem) -> "Memory":
+        directions = Directions.of(problem)
+        nothing, k = jnp.zeros((REMEMBERED, *problem.penalty.shape)), len(problem.groups.sizes)
+        shapes = jax.eval_shape(lambda: Subspace.of(problem, directions, problem.hot))
+        subspace = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return cls(directions, subspace, nothing, nothing, jnp.zeros((REMEMBERED, k)), jnp.ones(k), jnp.int32(0))
+
+    def renewed(self, problem: Problem, probability: Float[Array, "b s r"], where) -> "Memory":
+        """With the subspace at other probabilities, if ``where`` is true."""
+        again = jax.lax.cond(where, lambda: Subspace.of(problem, self.directions, probability), lambda: self.subspace)
+        return self._replace(subspace=again)
+
+    def with_step(self, problem: Problem, step, change) -> "Memory":
+        """With one more step in place of the oldest."""
+        product, bounded = problem.dot(step, change), self.subspace.solve(problem, self.directions, change)
+        scale = jnp.where(product > 0, safe_divide(product, problem.dot(change, bounded)), self.scale)
+        place = self.count % REMEMBERED
+        steps, changes, products = (
+            jax.lax.dynamic_update_index_in_dim(table, new, place, 0)
+            for table, new in zip(self[2:5], (step, change, product), strict=True)
+        )
+        return Memory(self.directions, self.subspace, steps, changes, products, scale, self.count + 1)
+
+    def solve(self, problem: Problem, right: Float[Array, "s e"]) -> Float[Array, "s e"]:
+        """The remembered inverse of the Hessian times ``right``."""
+        weights = safe_divide(1.0, self.products)
+
+        def back(age, state):
+            right, shares = state
+            place = (self.count - 1 - age) % REMEMBERED
+            share = weights[place] * problem.dot(self.steps[place], right)
+            return right - problem.spread(share) * self.changes[place], shares.at[place].set(share)
+
+        def forth(age, solved):
+            place = (self.count + age) % REMEMBERED
+            share = shares[place] - weights[place] * problem.dot(self.changes[place], solved)
+            return solved + problem.spread(share) * self.steps[place]
+
+        right, shares = jax.lax.fori_loop(0, REMEMBERED, back, (right, jnp.zeros_like(weights)))
+        solved = problem.spread(self.scale) * self.subspace.solve(problem, self.directions, right)
+        return jax.lax.fori_loop(0, REMEMBERED, forth, solved)
+
+
+# With more inputs, steps of limited memory from the Hessian along their main directions replace it.
+WIDE = 65
+
+
+class Curvature(NamedTuple):
+    """Cholesky factors for parts of the Hessian: its blocks that belong to single classes, and its restriction to one
+    contrast between each factor's classes; with many inputs, what limited-memory steps remember instead."""
+
+    classes: Float[Array, "s e e"] | None
+    contrasts: Float[Array, "k e e"] | None
+    memory: Memory | None
+
+
+def is_wide(problem: Problem) -> bool:
+    return problem.inputs.shape[1] > WIDE
+
+
+def curvature_of(problem: Problem, probability: Float[Array, "b s r"]) -> Curvature:
+    """The preconditioner at class probabilities; with many inputs, an empty memory."""
+    if is_wide(problem):
+        return Curvature(None, None, Memory.empty(problem))
+    e, (s, k) = problem.inputs.shape[1], problem.groups.member.shape
+    contrasts = problem.contrast[:, None] * problem.groups.member
+    powers = jnp.concatenate([contrasts, contrasts**2], axis=1).T
+    rows, columns = np.triu_indices(e)
+    place = np.zeros((e, e), np.int32)
+    place[rows, columns] = place[columns, rows] = np.arange(len(rows))
+
+    def add(total, block, _):
+        inputs, probability, class_weights, factor_weights = block
+        mean, square = jnp.split(powers @ probability, 2)
+        of_classes = class_weights * probability * (1 - probability)
+        of_contrasts = factor_weights * jnp.maximum(square - mean**2, 0.0)
+        products = inputs[rows] * inputs[columns]
+        return total + jnp.einsum("sn,pn->sp", jnp.concatenate([of_classes, of_contrasts]), products)
+
+    arrays = problem.inputs, probability, problem.class_weights, problem.factor_weights
+    total = problem.over_blocks(add, jnp.zeros((s + k, len(rows))), arrays)
+    penalty = jnp.concatenate([problem.penalty, (contrasts**2).T @ problem.penalty])
+    factors = jax.vmap(factorized)(total[:, place], penalty)
+    return Curvature(factors[:s], factors[s:], None)
+
+
+def solve(problem: Problem, curvature: Curvature, right: Float[Array, "s e"]) -> Float[Array, "s e"]:
+    """An approximate inverse of the Hessian times ``right``, which sums to 0 over each factor's classes."""
+    if curvature.memory is not None:
+        return curvature.memory.solve(problem, right)
+    contrasts = problem.contrast[:, None] * problem.groups.member
+    by_class = solve_factorized(curvature.classes, right[:, :, None])[:, :, 0]
+    along = (contrasts.T @ right)[:, :, None]
+    by_contrast = contrasts @ solve_factorized(curvature.contrasts, along)[:, :, 0]
+    return problem.centered(by_class) + by_contrast

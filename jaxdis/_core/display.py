@@ -1,11 +1,51 @@
-"""Bars on a terminal or in a notebook, and lines in a log, that tell how far something is."""
+"""Tables as HTML for notebooks, and bars and lines in a log that tell how far something is; texts are escaped."""
 
 import contextlib
 import html
+import numbers
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
+
+from jaxdis._core.options import checked_value
+
+# Rows of a table in a notebook.
+MOST_ROWS = 30
+
+
+def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence], notes: Iterable[str] = ()) -> str:
+    """A title, a table, and notes in a list below it; at most ``MOST_ROWS`` rows, and how many more there are."""
+    rows = list(rows)
+    if len(rows) > MOST_ROWS:
+        notes = [f"{len(rows) - MOST_ROWS:,} more rows are not shown.", *notes]
+    words = [any(isinstance(row[place], str) for row in rows) for place in range(len(head))]
+    cells = "".join(_row("td", row, words) for row in rows[:MOST_ROWS])
+    below = "".join(f"<li>{html.escape(note)}</li>" for note in notes)
+    return (
+        f'<div style="overflow-x:auto"><p>{html.escape(title)}</p><table><thead>{_row("th", head, words)}</thead>'
+        f"<tbody>{cells}</tbody></table>{below and f'<ul>{below}</ul>'}</div>"
+    )
+
+
+def _row(tag: str, cells: Sequence, words: Sequence[bool]) -> str:
+    """A row whose text columns are aligned to the left."""
+    sides = ["left" if left else "right" for left in words]
+    texts = [html.escape(cell_text(cell)) for cell in cells]
+    marked = [
+        f'<{tag} style="text-align:{side};padding:.1em .5em">{text}</{tag}>'
+        for side, text in zip(sides, texts, strict=True)
+    ]
+    return f"<tr>{''.join(marked)}</tr>"
+
+
+def cell_text(cell) -> str:
+    """Three digits of a real number, nothing for NaN and None, and anything else as it prints."""
+    if cell is None or cell != cell:
+        return ""
+    real = isinstance(cell, numbers.Real) and not isinstance(cell, numbers.Integral)
+    return f"{float(cell):.3f}" if real else str(cell)
+
 
 # Seconds between lines, and before the first.
 EVERY = 30.0
@@ -65,3 +105,23 @@ def _in_notebook(what: str, of: str) -> Callable:
 
 def _line(what: str, of: str, done: int, total: int, words: str) -> str:
     return f"{what}: {done:,} of {total:,} {of}{words and '; ' + words}"
+
+
+# What the argument ``progress`` of functions may be: True for a bar, or a function of what is done and of all.
+Progress = Callable[[int, int], None] | bool | None
+
+
+@contextlib.contextmanager
+def reported(progress: Progress, what: str, of: str) -> Iterator[Callable]:
+    """Yield a function ``(done, total, words="")`` that tells the user's function, moves a bar, or does nothing.
+
+    Args:
+      progress: the user's argument.
+      what, of: what is done, and with what: ``"encoding"``, ``"images"``.
+    """
+    checked_value("progress", Progress, progress)
+    if progress is True:
+        with bar(what, of) as show:
+            yield show
+    else:
+        yield lambda done, total, words="": progress(done, total) if progress else None
