@@ -25,7 +25,7 @@ from jaxdis.data import _multi_sprites as multi_sprites
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._lattice import Gather, HostGather
 from jaxdis.data._render import Render
-from jaxdis.data.files import _cars3d_file as cars3d
+from jaxdis.data.files import _image_files as image_files
 
 BATCH = 256
 KEY = jax.random.key(0)
@@ -102,12 +102,12 @@ def bench_gathered(speed, name, dtype):
 def bench_gathered_from_a_file(speed, where, tmp_path):
     """Any file's lattice, at the size of Cars3D (216 MB)."""
     path = tmp_path / "images.npy"
-    images = np.lib.format.open_memmap(path, "w+", np.uint8, (cars3d.SPACE.num_lattice, 64, 64, 3))
+    images = np.lib.format.open_memmap(path, "w+", np.uint8, (image_files.CARS3D_SPACE.num_lattice, 64, 64, 3))
     images[:] = np.random.default_rng(0).integers(0, 256, (1, 64, 64, 3), dtype=np.uint8)
-    sizes, shape = cars3d.SPACE.sizes, (64, 64, 3)
-    factors = cars3d.SPACE.sample(KEY, BATCH)
+    sizes, shape = image_files.CARS3D_SPACE.sizes, (64, 64, 3)
+    factors = image_files.CARS3D_SPACE.sample(KEY, BATCH)
     if where == "device":
-        speed(draw, Render((lattice.on_device(images),), Gather(cars3d.SPACE), sizes, shape), factors, KEY)
+        speed(draw, Render((lattice.on_device(images),), Gather(image_files.CARS3D_SPACE), sizes, shape), factors, KEY)
     else:
         render = Render((), HostGather(lattice.open_array, str(path), sizes, shape), sizes, shape)
         speed(draw, render, factors, KEY, compiled=where == "disk, in jit")

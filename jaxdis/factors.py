@@ -16,8 +16,7 @@ from jaxtyping import Array, Float, Int, Num
 from jaxdis._core.arrays import as_numpy, check_one_array
 from jaxdis._core.options import Range, checked_value, listed, shown
 from jaxdis._core.precision import single_precision
-from jaxdis._core.tables.columns import columns_of
-from jaxdis._core.tables.factor_columns import Kind, Missing, numbered
+from jaxdis._core.table_columns import Kind, Missing, columns_of, numbered
 
 # More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
 MOST_CLASSES = 2**16

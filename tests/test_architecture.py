@@ -39,7 +39,7 @@ DOORS = {
     "tensorflow_datasets": None,
     "dask": None,
     "distributed": None,
-    "anndata": {"_core/tables/cell_files.py"},
+    "anndata": {"_core/table_files.py"},
     "sklearn": set(),
     "pickle": set(),
     "torch": set(),

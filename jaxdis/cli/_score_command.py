@@ -90,7 +90,7 @@ class Score:
     def run(self) -> None:
         from jaxdis._core.lookup import printable
         from jaxdis._core.options import Seed, checked_value
-        from jaxdis._core.tables.column_files import named_files
+        from jaxdis._core.table_files import named_files
         from jaxdis.cli import _score_tables as tables
         from jaxdis.cli._metric_texts import options_in_words
         from jaxdis.evaluation._null import Null
@@ -160,7 +160,7 @@ class Score:
 
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
-        from jaxdis._core.tables.column_files import matching
+        from jaxdis._core.table_files import matching
 
         return matching(self.files)
 

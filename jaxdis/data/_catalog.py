@@ -21,6 +21,7 @@ from jaxdis.data._render import Render, checked_dtype
 from jaxdis.data._shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
 from jaxdis.data._sprites import HEARTS_SPACE, draw_hearts
+from jaxdis.data.files import _image_files as image_files
 
 Pair = tuple[FactorSpace, Render]
 
@@ -144,10 +145,11 @@ def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: b
       resident: whether to copy all images to the device (12.7 GB) instead of leaving them on disk.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    from jaxdis.data.files import _mpi3d_file as files
-
-    space, path = files.space_of(variant), files.checked(_needed(source, "mpi3d", "official npz"), variant)
-    return space, _from_disk(files.open_images, path, space, checked_dtype(dtype), path.name, resident)
+    space, path = (
+        image_files.mpi3d_space(variant),
+        image_files.checked_mpi3d(_needed(source, "mpi3d", "official npz"), variant),
+    )
+    return space, _from_disk(image_files.open_mpi3d, path, space, checked_dtype(dtype), path.name, resident)
 
 
 @checked
@@ -159,11 +161,10 @@ def cars3d(source: str | Path | None = None, *, circular: bool = False, dtype="f
       circular: whether metrics take azimuths as angles instead of as classes.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    from jaxdis.data.files import _cars3d_file as files
-
     source = _needed(source, "cars3d", "official archive or the folder in it")
-    space, tables = _turning(files.SPACE, circular, azimuth=24), (lattice.on_device(files.images(source)),)
-    return space, _gathered(tables, Gather(files.SPACE), space, (64, 64, 3), dtype, False, Path(source).name)
+    of = image_files.CARS3D_SPACE
+    space, tables = _turning(of, circular, azimuth=24), (lattice.on_device(image_files.cars3d_images(source)),)
+    return space, _gathered(tables, Gather(of), space, (64, 64, 3), dtype, False, Path(source).name)
 
 
 @checked
@@ -177,20 +178,18 @@ def smallnorb(source: str | Path | None = None, *, circular: bool = False, dtype
       circular: whether metrics take azimuths as angles instead of as classes.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    from jaxdis.data.files import _smallnorb_file as files
-
     folder = Path(_needed(source, "smallnorb", "folder of the six official matrices"))
     if (folder / "dataset_info.json").exists() or (folder / "smallnorb").is_dir():
         from jaxdis.data.files import _tfds as tfds
 
         images = tfds.images("smallnorb", folder)
     else:
-        images = files.images(folder)
-    draw = HiddenGather(files.FULL_SPACE, "instance")
+        images = image_files.smallnorb_images(folder)
+    draw = HiddenGather(image_files.SMALLNORB_FULL_SPACE, "instance")
     tables = (lattice.on_device(images),)
-    return _turning(files.SPACE, circular, azimuth=18), _gathered(
-        tables, draw, files.SPACE, (64, 64, 1), dtype, True, folder.name
-    )
+    space = image_files.SMALLNORB_SPACE
+    render = _gathered(tables, draw, space, (64, 64, 1), dtype, True, folder.name)
+    return _turning(space, circular, azimuth=18), render
 
 
 @checked
@@ -224,13 +223,11 @@ def teapots(
         if part != "all":
             raise ValueError(f"part: must be given with a source, got {part!r} without one")
         return space, Render((), teapot.Draw(side, form), space.sizes, (side, side, 3), dtype)
-    from jaxdis.data.files import _teapots_file as files
-
     if side != 64:
         raise ValueError(f"side: must be 64 with a source, got {side}")
     if form is not None:
         raise ValueError(f"form: must be left out with a source, got {form!r} with one")
-    factors, images = files.read(source, part)
+    factors, images = image_files.teapots(source, part)
     tables = (jnp.asarray(factors), lattice.on_device(images))
     space = ListedSpace.over(space, factors)
     return space, _gathered(tables, NearestListed(), space, (64, 64, 3), dtype, False, Path(source).name)
@@ -340,9 +337,7 @@ def _shapes3d_images(source: Path) -> tuple:
 
         images = tfds.images("shapes3d", source)
     else:
-        from jaxdis.data.files import _shapes3d_file as files
-
-        images = files.images(source)
+        images = image_files.shapes3d_images(source)
     return lattice.open_array, images.filename
 
 
@@ -369,6 +364,4 @@ def _dsprites_words(source: Path) -> np.ndarray:
         from jaxdis.data.files import _tfds as tfds
 
         return tfds.images("dsprites", source)
-    from jaxdis.data.files import _dsprites_file as files
-
-    return files.words(source)
+    return image_files.dsprites_words(source)

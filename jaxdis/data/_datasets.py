@@ -14,9 +14,7 @@ from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._scenes import Scenes
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
 from jaxdis.data._sprites import HEARTS_SPACE
-from jaxdis.data.files import _cars3d_file as cars3d
-from jaxdis.data.files import _mpi3d_file as mpi3d
-from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files import _image_files as image_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,7 +175,7 @@ DATASETS: dict[str, DataSet] = {
     "mpi3d": DataSet(
         title="MPI3D",
         description="a robot arm holding an object (variants toy, realistic, real, complex, challenge)",
-        space=mpi3d.SPACE,
+        space=image_files.MPI3D_SPACE,
         shape=(64, 64, 3),
         renders=False,
         reads="official npz",
@@ -188,22 +186,22 @@ DATASETS: dict[str, DataSet] = {
     "cars3d": DataSet(
         title="Cars3D",
         description="183 car models from 4 elevations and 24 azimuths",
-        space=cars3d.SPACE,
+        space=image_files.CARS3D_SPACE,
         shape=(64, 64, 3),
         renders=False,
         reads="official tar.gz or the folder it unpacks to",
-        origin=f"Reed et al. 2015, {cars3d.WHERE}; on its publisher's terms",
+        origin=f"Reed et al. 2015, {image_files.CARS3D_URL}; on its publisher's terms",
         make=catalog.cars3d,
         references=("reed2015",),
     ),
     "smallnorb": DataSet(
         title="SmallNORB",
         description="gray toys under a moving camera and lamp; the instance is hidden (drawn again each time)",
-        space=smallnorb.SPACE,
+        space=image_files.SMALLNORB_SPACE,
         shape=(64, 64, 1),
         renders=False,
         reads="folder of the six official matrices (.mat or .mat.gz), or a prepared tensorflow-datasets folder",
-        origin=f"LeCun et al. 2004, {smallnorb.WHERE}; for research, not to be sold",
+        origin=f"LeCun et al. 2004, {image_files.SMALLNORB_URL}; for research, not to be sold",
         make=catalog.smallnorb,
         references=("lecun2004",),
     ),

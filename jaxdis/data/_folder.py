@@ -14,9 +14,8 @@ from jaxtyping import Array, Int, Num, UInt8
 from jaxdis._core import random
 from jaxdis._core.lookup import printable
 from jaxdis._core.options import shown
-from jaxdis._core.tables.columns import columns_of
-from jaxdis._core.tables.factor_columns import Missing
-from jaxdis._core.tables.numpy_files import read_npy
+from jaxdis._core.table_columns import Missing, columns_of
+from jaxdis._core.table_files import read_npy
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._render import Render, checked_dtype
 from jaxdis.factors import Factors

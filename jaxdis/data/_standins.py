@@ -11,9 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from jaxdis.data._lattice import with_hidden
 from jaxdis.data._shapes3d import look_at, spread
-from jaxdis.data.files import _cars3d_file as cars3d
-from jaxdis.data.files import _mpi3d_file as mpi3d
-from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files import _image_files as image_files
 
 # A small ray caster for the stand-ins: convex solids with flat faces, lit by one lamp.
 # A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` with rows (n, d). A scene is an array ``[s,
@@ -118,9 +116,9 @@ def shaded(
     return jnp.where((which >= 0)[..., None], colors[jnp.maximum(which, 0)] * light[..., None], spread(background, 3))
 
 
-TURNTABLE_SPACE = cars3d.SPACE
-GRAY_TURNTABLE_SPACE = smallnorb.SPACE
-ARM_SPACE = mpi3d.SPACE
+TURNTABLE_SPACE = image_files.CARS3D_SPACE
+GRAY_TURNTABLE_SPACE = image_files.SMALLNORB_SPACE
+ARM_SPACE = image_files.MPI3D_SPACE
 
 _FIELD_OF_VIEW = np.radians(40)
 _LAMP = np.array([-0.4, -0.7, 1.0], np.float32)
@@ -262,7 +260,7 @@ def draw_turntable(tables, factors: Int[Array, "n 3"], key=None) -> Float[Array,
 
 def draw_gray_turntable(tables, factors: Int[Array, "n 4"], key: PRNGKeyArray) -> Float[Array, "n 64 64 1"]:
     """Gray toys of six boxes, instead of SmallNORB; the instance is hidden and drawn for every image."""
-    return jax.lax.map(_toy, with_hidden(smallnorb.FULL_SPACE, "instance", factors, key), batch_size=8)
+    return jax.lax.map(_toy, with_hidden(image_files.SMALLNORB_FULL_SPACE, "instance", factors, key), batch_size=8)
 
 
 def draw_arm(tables, factors: Int[Array, "n 7"], key=None) -> Float[Array, "n 64 64 3"]:

@@ -11,7 +11,7 @@ from jaxdis._core import executor
 from jaxdis._core.files import is_zoo, zoo_file
 from jaxdis._core.lookup import look_up
 from jaxdis._core.options import Count, checked_key, checked_value, listed, shown
-from jaxdis._core.tables.column_files import matching, named_files
+from jaxdis._core.table_files import matching, named_files
 from jaxdis.codes import Posterior
 from jaxdis.data import DATASETS, DataSource
 from jaxdis.evaluation._arrays_file import load_arrays, same_factors

@@ -11,12 +11,35 @@ import numpy as np
 
 from jaxdis._core.lookup import printable, some_of
 from jaxdis._core.options import shown
-from jaxdis._core.tables.arrow_files import ARROW_SUFFIXES, codes_in_lists, read_arrow
-from jaxdis._core.tables.cell_files import CELL_SUFFIXES, is_cells, read_annotations, read_cells
-from jaxdis._core.tables.column_files import check_file, check_format, differ, file_and_part, suffix_of
-from jaxdis._core.tables.columns import FACTOR_SUFFIXES, SUFFIXES, columns_of, names_of, sizes_of
-from jaxdis._core.tables.factor_columns import FEW_CLASSES, Missing, columns_and_kinds
-from jaxdis._core.tables.numpy_files import ARRAY_SUFFIXES, MAKE_ONE, read_arrays, read_npy, read_npz
+from jaxdis._core.table_columns import (
+    FACTOR_SUFFIXES,
+    FEW_CLASSES,
+    SUFFIXES,
+    Missing,
+    columns_and_kinds,
+    columns_of,
+    names_of,
+    sizes_of,
+)
+from jaxdis._core.table_files import (
+    ARRAY_SUFFIXES,
+    ARROW_SUFFIXES,
+    CELL_SUFFIXES,
+    MAKE_ONE,
+    check_file,
+    check_format,
+    codes_in_lists,
+    differ,
+    file_and_part,
+    is_cells,
+    read_annotations,
+    read_arrays,
+    read_arrow,
+    read_cells,
+    read_npy,
+    read_npz,
+    suffix_of,
+)
 from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 

@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core.options import shown
 from jaxdis._core.spec import Spec
-from jaxdis._core.tables.columns import columns_of
+from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics._plan import Plan

@@ -11,7 +11,7 @@ import numpy as np
 from jaxdis._core.files import read_csv_columns
 from jaxdis._core.lookup import some_of
 from jaxdis._core.options import shown
-from jaxdis._core.tables.columns import columns_of
+from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation._member_rows import NAME, column_rows
 from jaxdis.evaluation._results import Scores
 from jaxdis.metrics import METRICS

@@ -4,7 +4,7 @@ Each function returns a matplotlib figure, which notebooks show and ``figure.sav
 one panel draw on the axes ``ax`` if these are given. Numbers that are not finite are left out.
 """
 
-from jaxdis.plots._curves import curves, loss_curves, member_lines, resources, throughput
+from jaxdis.plots._curves import curves, loss_curves, member_lines, resources, roofline, throughput
 from jaxdis.plots._relation_plots import (
     codes_and_factors,
     dendrogram,
@@ -13,9 +13,9 @@ from jaxdis.plots._relation_plots import (
     groups_curve,
     heat_map,
     hinton,
+    image_grid,
     relation_panels,
 )
-from jaxdis.plots._roofline import roofline
 from jaxdis.plots._score_plots import (
     point_clouds,
     rank_map,
@@ -26,7 +26,6 @@ from jaxdis.plots._score_plots import (
     violins,
     violins_by_regularization,
 )
-from jaxdis.plots._sheets import image_grid
 
 __all__ = [
     "codes_and_factors",

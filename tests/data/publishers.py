@@ -13,7 +13,7 @@ from scipy.io import savemat
 from jaxdis.data import FactorSpace
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._shapes3d import SKY_COLOR
-from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files import _image_files as image_files
 
 SPRITES = FactorSpace.of(
     shape=(1, 2, 3), scale=(0.5, 1.0), orientation=(0, np.pi, 2 * np.pi), x=(0.0, 1.0), y=(0.0, 1.0)
@@ -125,7 +125,7 @@ def toy_arrays():
     """Two halves as published: training holds instance 1, testing instance 0, both in a shuffled order."""
     rng = np.random.default_rng(2)
     halves = {}
-    for half, instance in ((smallnorb.TRAINING, 1), (smallnorb.TESTING, 0)):
+    for half, instance in ((image_files.TRAINING, 1), (image_files.TESTING, 0)):
         cells = rng.permutation(np.array([(c, e, a) for c in range(2) for e in range(2) for a in range(3)]))
         category, elevation, azimuth = cells.T.astype(np.int32)
         info = np.stack([0 * category + instance, elevation, 2 * azimuth, 0 * category], 1)

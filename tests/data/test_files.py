@@ -12,9 +12,7 @@ import jaxdis.data
 from jaxdis.data import FactorSpace
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._lattice import HostGather, open_array
-from jaxdis.data.files import _dsprites_file as dsprites
-from jaxdis.data.files import _mpi3d_file as mpi3d
-from jaxdis.data.files import _shapes3d_file as shapes3d
+from jaxdis.data.files import _image_files as image_files
 
 
 @pytest.mark.slow_cases("npz")
@@ -22,7 +20,7 @@ from jaxdis.data.files import _shapes3d_file as shapes3d
 def test_dsprites_round_trip(tmp_path, layout):
     arrays = sprite_arrays()
     path = WRITERS[layout](tmp_path / f"dsprites.{layout}", arrays)
-    words = dsprites.words(path, SPRITES)
+    words = image_files.dsprites_words(path, SPRITES)
     np.testing.assert_array_equal(sprites.unpack(jnp.asarray(words)), arrays["imgs"])
 
 
@@ -53,7 +51,7 @@ def test_spoiled_dsprites_are_refused(tmp_path, cache, layout, fault):
     spoil(arrays)
     path = WRITERS[layout](tmp_path / f"dsprites.{layout}", arrays)
     with pytest.raises(ValueError, match=message):
-        dsprites.words(path, SPRITES)
+        image_files.dsprites_words(path, SPRITES)
     assert not cache.exists() or not any(cache.iterdir())
 
 
@@ -62,16 +60,16 @@ def test_files_that_are_not_what_they_seem_are_refused(tmp_path):
     for name, data in {"cut": path.read_bytes()[:-500], "noise": b"\x00" * 1000, "empty": b""}.items():
         (tmp_path / name).write_bytes(data)
         with pytest.raises(ValueError, match="neither a whole npz nor an hdf5 file"):
-            dsprites.words(tmp_path / name, SPRITES)
+            image_files.dsprites_words(tmp_path / name, SPRITES)
     damaged = bytearray(path.read_bytes())
     damaged[damaged.index(b"imgs.npy") + 300] ^= 255
     (tmp_path / "damaged.npz").write_bytes(damaged)
     with pytest.raises(ValueError, match="damaged"):
-        dsprites.words(tmp_path / "damaged.npz", SPRITES)
+        image_files.dsprites_words(tmp_path / "damaged.npz", SPRITES)
     cut = write_hdf5(tmp_path / "whole.hdf5", sprite_arrays())
     (tmp_path / "cut.hdf5").write_bytes(cut.read_bytes()[:2000])
     with pytest.raises(ValueError, match="not a whole hdf5 file"):
-        dsprites.words(tmp_path / "cut.hdf5", SPRITES)
+        image_files.dsprites_words(tmp_path / "cut.hdf5", SPRITES)
 
 
 def test_pickled_arrays_are_never_loaded(tmp_path):
@@ -79,7 +77,7 @@ def test_pickled_arrays_are_never_loaded(tmp_path):
     arrays["imgs"] = arrays["imgs"].astype(object)
     np.savez_compressed(tmp_path / "pickled.npz", **arrays)
     with pytest.raises(ValueError, match="never unpickled"):
-        dsprites.words(tmp_path / "pickled.npz", SPRITES)
+        image_files.dsprites_words(tmp_path / "pickled.npz", SPRITES)
 
 
 def test_the_public_function_demands_the_whole_lattice(tmp_path):
@@ -116,7 +114,7 @@ def test_a_dsprites_file_feeds_every_set_of_sprites(tmp_path, monkeypatch):
 def test_shapes3d_round_trip(tmp_path, layout):
     arrays = room_arrays()
     path = WRITERS[layout](tmp_path / f"3dshapes.{layout}", arrays)
-    np.testing.assert_array_equal(shapes3d.images(path, ROOMS), arrays["images"])
+    np.testing.assert_array_equal(image_files.shapes3d_images(path, ROOMS), arrays["images"])
 
 
 SPOILED_ROOMS = {
@@ -136,7 +134,7 @@ def test_spoiled_shapes3d_are_refused(tmp_path, cache, fault):
     arrays = room_arrays()
     spoil(arrays)
     with pytest.raises(ValueError, match=message):
-        shapes3d.images(write_hdf5(tmp_path / "3dshapes.h5", arrays), ROOMS)
+        image_files.shapes3d_images(write_hdf5(tmp_path / "3dshapes.h5", arrays), ROOMS)
     assert not cache.exists() or not any(cache.iterdir())
 
 
@@ -144,7 +142,7 @@ def test_shapes3d_by_the_public_function(tmp_path, monkeypatch):
     path = write_hdf5(tmp_path / "3dshapes.h5", room_arrays())
     with pytest.raises(ValueError, match=r"needs uint8 \(480000, 64, 64, 3\)"):
         jaxdis.data.shapes3d(source=path)
-    monkeypatch.setattr(shapes3d, "SPACE", ROOMS)
+    monkeypatch.setattr(image_files, "SHAPES3D_SPACE", ROOMS)
     monkeypatch.setattr("jaxdis.data._catalog.SHAPES3D_SPACE", ROOMS)
     for resident in (False, True):
         space, render = jaxdis.data.shapes3d(source=path, resident=resident, dtype="uint8")
@@ -155,10 +153,10 @@ def test_shapes3d_by_the_public_function(tmp_path, monkeypatch):
 def test_a_changed_file_is_read_anew(tmp_path):
     arrays = room_arrays()
     path = write_hdf5(tmp_path / "3dshapes.h5", arrays)
-    first = np.array(shapes3d.images(path, ROOMS))
+    first = np.array(image_files.shapes3d_images(path, ROOMS))
     arrays["images"][5, 9] = 0
     write_hdf5(path, arrays)
-    again = np.array(shapes3d.images(path, ROOMS))
+    again = np.array(image_files.shapes3d_images(path, ROOMS))
     np.testing.assert_array_equal(again, arrays["images"])
     assert (first != again).any()
 
@@ -177,8 +175,8 @@ def test_mpi3d_is_read_in_place(tmp_path, cache, save):
     images = arm_images()
     # A member before the images moves their offset in the file.
     save(tmp_path / "mpi3d_toy.npz", first=np.arange(1000), images=images)
-    path = mpi3d.checked(tmp_path / "mpi3d_toy.npz", "toy", ARM)
-    array = mpi3d.open_images(str(path))
+    path = image_files.checked_mpi3d(tmp_path / "mpi3d_toy.npz", "toy", ARM)
+    array = image_files.open_mpi3d(str(path))
     assert isinstance(array, np.memmap)
     np.testing.assert_array_equal(array, images)
     assert cache.exists() == (save is np.savez_compressed)
@@ -187,7 +185,7 @@ def test_mpi3d_is_read_in_place(tmp_path, cache, save):
 def test_mpi3d_render_reads_rows_by_factors(tmp_path, monkeypatch):
     images = arm_images()
     np.savez(tmp_path / "mpi3d_real.npz", images=images)
-    monkeypatch.setattr(mpi3d, "space_of", lambda variant: ARM)
+    monkeypatch.setattr(image_files, "mpi3d_space", lambda variant: ARM)
     for resident in (False, True):
         space, render = jaxdis.data.mpi3d(tmp_path / "mpi3d_real.npz", "real", resident=resident, dtype="uint8")
         factors = space.sample(jax.random.key(0), 8)
@@ -200,10 +198,10 @@ def test_mpi3d_render_reads_rows_by_factors(tmp_path, monkeypatch):
 
 
 def test_mpi3d_factor_tables_are_the_official_ones():
-    assert mpi3d.space_of("real").sizes == (6, 6, 2, 3, 3, 40, 40)
-    assert mpi3d.space_of("toy").num_lattice == 1_036_800
-    assert mpi3d.space_of("complex").sizes == (4, 4, 2, 3, 3, 40, 40)
-    assert mpi3d.space_of("challenge").num_lattice == 460_800
+    assert image_files.mpi3d_space("real").sizes == (6, 6, 2, 3, 3, 40, 40)
+    assert image_files.mpi3d_space("toy").num_lattice == 1_036_800
+    assert image_files.mpi3d_space("complex").sizes == (4, 4, 2, 3, 3, 40, 40)
+    assert image_files.mpi3d_space("challenge").num_lattice == 460_800
 
 
 def sparse_npz(path, count, dtype="|u1"):

@@ -23,15 +23,15 @@ from scipy.io import savemat
 
 import jaxdis.data
 from jaxdis.data import FactorSpace
-from jaxdis.data.files import _cars3d_file as cars3d
-from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files import _image_files as image_files
+from jaxdis.data.files._image_files import TESTING, TRAINING
 
 
 @pytest.mark.parametrize("layout", CAR_WRITERS)
 def test_cars_are_in_the_order_of_the_list(tmp_path, monkeypatch, layout):
     views = car_views()
     path = CAR_WRITERS[layout](tmp_path, car_files(views))
-    monkeypatch.setattr(cars3d, "SPACE", CARS)
+    monkeypatch.setattr(image_files, "CARS3D_SPACE", CARS)
     space, render = jaxdis.data.cars3d(path, dtype="uint8")
     factors = np.asarray(space.sample(jax.random.key(0), 12))
     drawn = np.asarray(render(jnp.asarray(factors)))
@@ -76,7 +76,7 @@ def test_spoiled_cars_are_refused(tmp_path, cache, layout, fault):
     files = car_files(car_views())
     spoil(files)
     with pytest.raises(ValueError, match=message):
-        cars3d.images(CAR_WRITERS[layout](tmp_path, files), CARS)
+        image_files.cars3d_images(CAR_WRITERS[layout](tmp_path, files), CARS)
     assert not cache.exists() or not any(cache.iterdir())
 
 
@@ -84,17 +84,17 @@ def test_a_torn_archive_of_cars_is_refused(tmp_path):
     path = write_archive(tmp_path, car_files(car_views()))
     path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(ValueError, match="not a whole tar archive"):
-        cars3d.images(path, CARS)
+        image_files.cars3d_images(path, CARS)
     with pytest.raises(FileNotFoundError, match="4e866a7919c1beedf53964e6f7a23686"):
         jaxdis.data.cars3d(tmp_path / "absent.tar.gz")
 
 
 def test_a_member_of_an_archive_that_claims_too_much_is_not_read(tmp_path, monkeypatch):
     files = car_files(car_views())
-    monkeypatch.setattr(cars3d, "_MOST_BYTES", max(map(len, files.values())))
-    files["cars/list.txt"] = b"x" * (cars3d._MOST_BYTES + 1)
+    monkeypatch.setattr(image_files, "_MOST_BYTES", max(map(len, files.values())))
+    files["cars/list.txt"] = b"x" * (image_files._MOST_BYTES + 1)
     with pytest.raises(ValueError, match="claims .* bytes for data/cars/list.txt; it is not the official file"):
-        cars3d.images(write_archive(tmp_path, files), CARS)
+        image_files.cars3d_images(write_archive(tmp_path, files), CARS)
 
 
 # ---- SmallNORB -------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_a_member_of_an_archive_that_claims_too_much_is_not_read(tmp_path, monke
 @pytest.mark.parametrize("suffix", [".mat", ".mat.gz"])
 def test_smallnorb_round_trip_puts_images_where_their_labels_say(tmp_path, suffix):
     halves = toy_arrays()
-    images = smallnorb.images(write_toys(tmp_path, halves, suffix), TOYS)
+    images = image_files.smallnorb_images(write_toys(tmp_path, halves, suffix), TOYS)
     for parts in halves.values():
         for pair, category, (instance, elevation, azimuth, lighting) in zip(
             parts["dat"], parts["cat"], parts["info"], strict=True
@@ -114,9 +114,9 @@ def test_smallnorb_round_trip_puts_images_where_their_labels_say(tmp_path, suffi
 
 def test_smallnorb_draws_the_hidden_instance(tmp_path, monkeypatch):
     write_toys(tmp_path, toy_arrays(), ".mat")
-    images = np.array(smallnorb.images(tmp_path, TOYS)).reshape(*TOYS.sizes, 64, 64, 1)
-    monkeypatch.setattr(smallnorb, "FULL_SPACE", TOYS)
-    monkeypatch.setattr(smallnorb, "SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1))
+    images = np.array(image_files.smallnorb_images(tmp_path, TOYS)).reshape(*TOYS.sizes, 64, 64, 1)
+    monkeypatch.setattr(image_files, "SMALLNORB_FULL_SPACE", TOYS)
+    monkeypatch.setattr(image_files, "SMALLNORB_SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1))
     space, render = jaxdis.data.smallnorb(tmp_path, dtype="uint8")
     assert space.names == ("category", "elevation", "azimuth", "lighting")
     factors = jnp.tile(jnp.array([[1, 0, 2, 0]]), (200, 1))
@@ -129,10 +129,10 @@ def test_smallnorb_draws_the_hidden_instance(tmp_path, monkeypatch):
 
 
 def test_smallnorb_has_the_official_lattice():
-    assert smallnorb.SPACE.sizes == (5, 9, 18, 6)
-    assert smallnorb.SPACE.values[1] == (30, 35, 40, 45, 50, 55, 60, 65, 70)
-    assert smallnorb.SPACE.values[2][-1] == 340
-    assert smallnorb.FULL_SPACE.num_lattice == 48_600
+    assert image_files.SMALLNORB_SPACE.sizes == (5, 9, 18, 6)
+    assert image_files.SMALLNORB_SPACE.values[1] == (30, 35, 40, 45, 50, 55, 60, 65, 70)
+    assert image_files.SMALLNORB_SPACE.values[2][-1] == 340
+    assert image_files.SMALLNORB_FULL_SPACE.num_lattice == 48_600
 
 
 def change(half, part, function):
@@ -150,21 +150,21 @@ def with_value(at, value):
 
 SPOILED_TOYS = {
     "a cell comes twice": (
-        lambda halves: [array.__setitem__(1, array[0]) for p, array in halves[smallnorb.TESTING].items() if p != "dat"],
+        lambda halves: [array.__setitem__(1, array[0]) for p, array in halves[TESTING].items() if p != "dat"],
         "1 are missing and 1 come more than once",
     ),
     "an image is missing": (
-        lambda halves: [halves[smallnorb.TESTING].update({p: a[1:]}) for p, a in halves[smallnorb.TESTING].items()],
+        lambda halves: [halves[TESTING].update({p: a[1:]}) for p, a in halves[TESTING].items()],
         "1 are missing and 0 come more than once",
     ),
     "an instance in both halves": (
-        change(smallnorb.TESTING, "info", with_value((slice(None), 0), 1)), "12 are missing and 12 come more than once"
+        change(TESTING, "info", with_value((slice(None), 0), 1)), "12 are missing and 12 come more than once"
     ),
-    "a category too many": (change(smallnorb.TRAINING, "cat", with_value(3, 5)), "label 5 of factor 'category'"),
-    "an odd azimuth": (change(smallnorb.TRAINING, "info", with_value((4, 2), 3)), "label -1 of factor 'azimuth'"),
-    "one camera": (change(smallnorb.TRAINING, "dat", lambda a: a[:, :1]), r"needs uint8 \(n, 2, 96, 96\)"),
-    "images as int32": (change(smallnorb.TRAINING, "dat", lambda a: a.astype(np.int32)), "holds int32"),
-    "fewer labels": (change(smallnorb.TRAINING, "cat", lambda a: a[:-1]), "needs one row per image"),
+    "a category too many": (change(TRAINING, "cat", with_value(3, 5)), "label 5 of factor 'category'"),
+    "an odd azimuth": (change(TRAINING, "info", with_value((4, 2), 3)), "label -1 of factor 'azimuth'"),
+    "one camera": (change(TRAINING, "dat", lambda a: a[:, :1]), r"needs uint8 \(n, 2, 96, 96\)"),
+    "images as int32": (change(TRAINING, "dat", lambda a: a.astype(np.int32)), "holds int32"),
+    "fewer labels": (change(TRAINING, "cat", lambda a: a[:-1]), "needs one row per image"),
 }  # fmt: skip
 
 
@@ -174,14 +174,14 @@ def test_spoiled_smallnorb_is_refused(tmp_path, cache, fault):
     halves = toy_arrays()
     spoil(halves)
     with pytest.raises(ValueError, match=message):
-        smallnorb.images(write_toys(tmp_path, halves, ".mat"), TOYS)
+        image_files.smallnorb_images(write_toys(tmp_path, halves, ".mat"), TOYS)
     assert not cache.exists() or not any(cache.iterdir())
 
 
 def test_spoiled_matrices_are_refused(tmp_path):
     path = tmp_path / "x.mat"
     write_matrix(path, np.arange(6, dtype=np.int32).reshape(2, 3))
-    np.testing.assert_array_equal(smallnorb.read_matrix(path), [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(image_files.read_matrix(path), [[0, 1, 2], [3, 4, 5]])
     whole = path.read_bytes()
     for data, message in (
         (whole[:-1], "holds 43 bytes; needs 44"),
@@ -191,14 +191,14 @@ def test_spoiled_matrices_are_refused(tmp_path):
     ):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=message):
-            smallnorb.read_matrix(path)
+            image_files.read_matrix(path)
     (tmp_path / "x.mat.gz").write_bytes(gzip.compress(whole)[:-9])
     with pytest.raises(ValueError, match="not a whole gzip file"):
-        smallnorb.read_matrix(tmp_path / "x.mat.gz")
+        image_files.read_matrix(tmp_path / "x.mat.gz")
 
 
 def test_a_missing_matrix_is_named(tmp_path):
     write_toys(tmp_path, toy_arrays(), ".mat")
-    (tmp_path / f"{smallnorb.TESTING}-cat.mat").unlink()
+    (tmp_path / f"{TESTING}-cat.mat").unlink()
     with pytest.raises(FileNotFoundError, match="smallnorb-5x01235x9x18x6x2x96x96-testing-cat.mat or "):
-        smallnorb.images(tmp_path, TOYS)
+        image_files.smallnorb_images(tmp_path, TOYS)

@@ -17,9 +17,6 @@ from PIL import Image
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.data._data_source import sources_of
-from jaxdis.data.files import _cars3d_file as cars3d
-from jaxdis.data.files import _mpi3d_file as mpi3d
-from jaxdis.data.files import _smallnorb_file as smallnorb
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models._config import describe, restored
 from jaxdis.study import Sampling, Study, Training

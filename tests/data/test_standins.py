@@ -7,15 +7,13 @@ import pytest
 
 import jaxdis.data
 from jaxdis.data import _standins as solids
-from jaxdis.data.files import _cars3d_file as cars3d
-from jaxdis.data.files import _mpi3d_file as mpi3d
-from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files import _image_files as image_files
 
 KEY = jax.random.key(0)
 PAIRS = {
-    "standin_turntable": (cars3d.SPACE, (64, 64, 3)),
-    "standin_gray_turntable": (smallnorb.SPACE, (64, 64, 1)),
-    "standin_arm": (mpi3d.SPACE, (64, 64, 3)),
+    "standin_turntable": (image_files.CARS3D_SPACE, (64, 64, 3)),
+    "standin_gray_turntable": (image_files.SMALLNORB_SPACE, (64, 64, 1)),
+    "standin_arm": (image_files.MPI3D_SPACE, (64, 64, 3)),
 }
 
 

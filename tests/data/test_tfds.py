@@ -16,7 +16,7 @@ from publishers import ROOMS, SPRITES, TOYS, room_arrays, shrunk, sprite_arrays,
 import jaxdis.data
 from jaxdis.data import FactorSpace
 from jaxdis.data import _sprites as sprites
-from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files import _image_files as image_files
 from jaxdis.data.files import _tfds as tfds
 
 MANAGER = tensorflow_datasets.download.DownloadManager
@@ -83,12 +83,12 @@ def test_smallnorb_round_trip(tmp_path, prepare, monkeypatch):
     (tmp_path / "matrices").mkdir()
     folder = prepare("smallnorb", write_toys(tmp_path / "matrices", halves, ".mat"))
     images = tfds.images("smallnorb", folder, TOYS)
-    np.testing.assert_array_equal(images, smallnorb.images(tmp_path / "matrices", TOYS))
-    first = halves[smallnorb.TRAINING]
+    np.testing.assert_array_equal(images, image_files.smallnorb_images(tmp_path / "matrices", TOYS))
+    first = halves[image_files.TRAINING]
     cell = np.ravel_multi_index((first["cat"][0], 1, first["info"][0, 1], first["info"][0, 2] // 2, 0), TOYS.sizes)
     np.testing.assert_array_equal(images[cell, ..., 0], shrunk(first["dat"][0, 0]))
-    monkeypatch.setattr(smallnorb, "FULL_SPACE", TOYS)
-    monkeypatch.setattr(smallnorb, "SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1))
+    monkeypatch.setattr(image_files, "SMALLNORB_FULL_SPACE", TOYS)
+    monkeypatch.setattr(image_files, "SMALLNORB_SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1))
     monkeypatch.setitem(tfds.SETS, "smallnorb", tfds.SETS["smallnorb"]._replace(space=TOYS))
     _, render = jaxdis.data.smallnorb(folder, dtype="uint8")
     drawn = np.asarray(render(jnp.array([[1, 0, 2, 0]]), jax.random.key(0)))[0]

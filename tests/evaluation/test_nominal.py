@@ -11,7 +11,7 @@ from sklearn.metrics import r2_score
 
 import jaxdis
 from jaxdis import METRICS, RELATIONS, Factors, evaluate, relate
-from jaxdis._core.tables.factor_columns import columns_and_kinds
+from jaxdis._core.table_columns import columns_and_kinds
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
 

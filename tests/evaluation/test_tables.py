@@ -14,7 +14,7 @@ import pytest
 
 import jaxdis
 from jaxdis import Direct, Spec, evaluate, structured
-from jaxdis._core.tables.columns import columns_of
+from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation import sample_curve, sweep
 from jaxdis.evaluation._arrays_file import in_words, load_arrays
 from jaxdis.factors import Factors

@@ -1,12 +1,13 @@
-"""Arrays inside npz and hdf5 files, read in blocks of rows and never unpickled, and checks of what they hold."""
+"""Arrays inside npz and hdf5 files: read in blocks of rows, never unpickled, checked, and decoded once."""
 
 import contextlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from jaxdis.data import _lattice as lattice
 from jaxdis.data._factor_space import FactorSpace
 
 
@@ -24,6 +25,12 @@ def existing(source: str | Path, *, what: str, where: str, md5: str | None = Non
     if not (path.is_file() or path.is_dir()):
         raise ValueError(f"source: must be a file or a folder, got {path}")
     return path
+
+
+def decoded(kind: str, files: Iterable[Path], shape: tuple[int, ...], dtype, decode: Callable) -> np.memmap:
+    """An array that ``decode(out)`` fills from files once, memory-mapped from the cache."""
+    origin = lattice.identity(*files)
+    return lattice.cached(lattice.name_of(kind, origin), shape, dtype, decode, origin)
 
 
 def is_hdf5(path: Path) -> bool:
@@ -81,6 +88,14 @@ def mapped(path: Path, name: str) -> np.ndarray | None:
     if needed > path.stat().st_size:
         raise ValueError(f"source: {path} ends inside {name!r}; the file is truncated, copy it again")
     return np.memmap(path, dtype, "r", start + skipped, shape)
+
+
+def copied(path: Path, name: str, step: int, out: np.ndarray, checked=lambda rows: rows) -> None:
+    """Fill ``out`` with one array's rows, ``step`` at a time, each as ``checked`` returns it."""
+    start = 0
+    for block in blocks(path, name, step):
+        out[start : start + len(block)] = checked(block)
+        start += len(block)
 
 
 @contextlib.contextmanager

@@ -13,15 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdis.data import _lattice as lattice
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
-from jaxdis.data.files import _containers as checks
 from jaxdis.data.files import _containers as containers
-from jaxdis.data.files import _smallnorb_file as smallnorb
-from jaxdis.data.files._dsprites_file import full_circle
-from jaxdis.data.files._shapes3d_file import sky
+from jaxdis.data.files import _image_files as image_files
 
 
 class Set(NamedTuple):
@@ -46,21 +42,6 @@ class Set(NamedTuple):
     check: Callable[[Path, np.ndarray, FactorSpace], None] | None = None
 
 
-def _packed(path: Path, images: np.ndarray) -> np.ndarray:
-    if images.max() > 1:
-        raise ValueError(f"source: {path} holds pixels of {images.max()}; needs 0 and 1 only")
-    return sprites.pack(images[..., 0])
-
-
-def _with_sky(path: Path, images: np.ndarray) -> np.ndarray:
-    sky(path, images)
-    return images
-
-
-def _shrunk(path: Path, images: np.ndarray) -> np.ndarray:
-    return np.stack([smallnorb.shrunk(image[..., 0]) for image in images])
-
-
 SETS = {
     "dsprites": Set(
         space=sprites.SPACE,
@@ -68,8 +49,8 @@ SETS = {
         labels=("label_shape", "label_scale", "label_orientation", "label_x_position", "label_y_position"),
         row=(64, 2),
         dtype=np.uint32,
-        convert=_packed,
-        check=full_circle,
+        convert=lambda path, images: image_files.packed(path, images[..., 0]),
+        check=image_files.check_full_circle,
     ),
     "shapes3d": Set(
         space=SHAPES3D_SPACE,
@@ -84,15 +65,15 @@ SETS = {
         ),
         row=(64, 64, 3),
         dtype=np.uint8,
-        convert=_with_sky,
+        convert=image_files.with_sky,
     ),
     "smallnorb": Set(
-        space=smallnorb.FULL_SPACE,
+        space=image_files.SMALLNORB_FULL_SPACE,
         splits=("train", "test"),
         labels=("label_category", "instance", "label_elevation", "label_azimuth", "label_lighting"),
         row=(64, 64, 1),
         dtype=np.uint8,
-        convert=_shrunk,
+        convert=lambda path, images: np.stack([image_files.shrunk(image[..., 0]) for image in images]),
     ),
 }
 
@@ -138,8 +119,8 @@ def _pictures(generate: Callable) -> Callable:
 
 def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> Iterator[tuple[int, dict]]:
     """The examples of the stock builder, from our own reader of the matrices."""
-    dat, cat, info = (smallnorb.read_matrix(Path(path)) for path in (dat_path, cat_path, info_path))
-    labels = smallnorb.lattice_labels(cat, info)
+    dat, cat, info = (image_files.read_matrix(Path(path)) for path in (dat_path, cat_path, info_path))
+    labels = image_files.lattice_labels(cat, info)
     names = SETS["smallnorb"].labels
     for number, (pair, row) in enumerate(zip(dat, labels, strict=True)):
         example = dict(zip(names, row.tolist(), strict=True))
@@ -178,10 +159,9 @@ def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> n
     chosen = _known(name)
     space = space or chosen.space
     path = prepared(name, folder)
-    origin = lattice.identity(path / "dataset_info.json")
-    shape = (space.num_lattice, *chosen.row)
     build = functools.partial(_decode, path, name, space)
-    return lattice.cached(lattice.name_of(f"{name}-tfds", origin), shape, chosen.dtype, build, origin)
+    shape = (space.num_lattice, *chosen.row)
+    return containers.decoded(f"{name}-tfds", [path / "dataset_info.json"], shape, chosen.dtype, build)
 
 
 def prepared(name: str, folder: str | Path) -> Path:
@@ -216,8 +196,8 @@ def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
     for example in examples(path, chosen.splits):
         row = np.array([[example[label] for label in chosen.labels]], np.int64)
         labels.append(row)
-        out[checks.cell(path, row, space)] = chosen.convert(path, example["image"][None])
-    checks.placed(path, np.concatenate(labels), space)
+        out[containers.cell(path, row, space)] = chosen.convert(path, example["image"][None])
+    containers.placed(path, np.concatenate(labels), space)
     if chosen.check is not None:
         chosen.check(path, out, space)
 
