@@ -21,7 +21,7 @@ from jaxdis._core.arrays import (
     stable_order,
 )
 from jaxdis._core.kernels.kernel import entries_at
-from jaxdis._core.kernels.nearest import chunk_rows, radii, smallest
+from jaxdis._core.kernels.order import chunk_rows, radii, smallest
 from jaxdis._core.loops import each, repeat, times, unrolled
 
 # Ties are taken into account in a column with a larger share of repeated values, or of evenly spaced ones, than these.

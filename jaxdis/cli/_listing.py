@@ -353,7 +353,7 @@ class Data:
 
         checked_value("--seed", Seed, self.seed)
         if self.action == "prepare":
-            from jaxdis.data._prepare import prepared
+            from jaxdis.data._datasets import prepared
 
             terminal.start(None)
             place = prepared(self.name, self.out or Path(self.name), self.source)

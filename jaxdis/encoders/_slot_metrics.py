@@ -16,8 +16,8 @@ from jaxdis.data._scenes import SceneSamples
 from jaxdis.evaluation._results import Scores
 from jaxdis.metrics._metric import About
 from jaxdis.relations._tree_importances import PRESETS
-from jaxdis.scores._projection import NOISE
 from jaxdis.scores._structure import Structure
+from jaxdis.scores._structured_score import NOISE
 from jaxdis.structured._evaluate_structured import ValidationShare, check_choice, evaluate_structured
 from jaxdis.structured._probing import Start
 from jaxdis.structured._segmentation import ari, match_slots, mean_segmentation_covering, order_agreement

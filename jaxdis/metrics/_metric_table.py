@@ -24,7 +24,7 @@ from jaxdis.metrics._unsupervised import code_information, total_correlation
 from jaxdis.metrics.interventions import beta_vae, consistency, factor_vae, irs, restrictiveness, z_max
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
-from jaxdis.scores._projection import structured_score
+from jaxdis.scores._structured_score import structured_score
 
 _TEN_NEIGHBORS = RELATIONS["mutual_information_neighbors"].with_options(neighbors=10)
 _CONCENTRATION = SCORES["concentration"]

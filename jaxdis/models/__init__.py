@@ -5,12 +5,11 @@ from jaxdis.models._config import Config
 from jaxdis.models._evidence import Encoder, Evidence
 from jaxdis.models._members import Members, members
 from jaxdis.models._traversal import slot_parts, traversals
-from jaxdis.models._variant import About, Variant
 from jaxdis.models._zoo import Zoo, concatenate, load
 from jaxdis.models.methods._discriminator import DiscriminatorTraining
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition
-from jaxdis.models.methods._method import Method, Slots, accepted
+from jaxdis.models.methods._method import About, Method, Slots, Variant, accepted
 from jaxdis.models.methods._method_table import METHODS
 from jaxdis.models.methods._optimizer import Adam, Optax, RmsProp
 from jaxdis.models.methods._parted_vae import PartedVae
@@ -22,9 +21,8 @@ from jaxdis.models.methods.slots._base import Parts
 from jaxdis.models.methods.slots._genesis import Genesis
 from jaxdis.models.methods.slots._iodine import Iodine
 from jaxdis.models.methods.slots._monet import Monet
-from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp, burgess, locatello
+from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp, Stacks, burgess, locatello
 from jaxdis.models.networks._functions import Own
-from jaxdis.models.networks._stacks import Stacks
 from jaxdis.models.objectives._losses import Hyperparameters, Terms
 from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
 from jaxdis.models.training._image_source import Source

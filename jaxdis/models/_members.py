@@ -13,8 +13,7 @@ from jaxtyping import Array
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.display import html_table
 from jaxdis._core.options import Range, Seed, checked_value, is_key, is_keys, shown
-from jaxdis.models._variant import Variant
-from jaxdis.models.methods._method import Method
+from jaxdis.models.methods._method import Method, Variant
 from jaxdis.models.methods._method_table import METHODS
 
 # Keys and labels of all seeds are held in memory.

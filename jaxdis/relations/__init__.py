@@ -5,8 +5,13 @@ from jaxdis.relations._alignment import neighbor_alignment
 from jaxdis.relations._binless import impact_intensity, mutual_information_neighbors, mutual_information_neural
 from jaxdis.relations._correlation import correlation, r2
 from jaxdis.relations._information import mutual_information, mutual_information_equal_count, mutual_information_sampled
-from jaxdis.relations._learned import lasso_importance, svm_accuracy, threshold_accuracy
-from jaxdis.relations._logistic_relations import logistic_accuracy, logistic_importance
+from jaxdis.relations._learned import (
+    lasso_importance,
+    logistic_accuracy,
+    logistic_importance,
+    svm_accuracy,
+    threshold_accuracy,
+)
 from jaxdis.relations._relation import Relation
 from jaxdis.relations._tree_importances import boosted_trees, random_forest
 

@@ -1,18 +1,20 @@
 """Structured representations: slots in any order, objects, and scores at each level of a hierarchy."""
 
-from jaxdis.scores._projection import (
+from jaxdis.scores._structure import Structure
+from jaxdis.scores._structured_score import (
     StructuredScore,
     background,
     completeness,
     disentanglement,
     drop_small,
     informativeness,
+    lower_bound,
     project,
     score_of,
     structured_score,
+    two_levels,
+    upper_bound,
 )
-from jaxdis.scores._structure import Structure
-from jaxdis.scores._theorems import lower_bound, two_levels, upper_bound
 from jaxdis.structured._evaluate_structured import evaluate_structured
 from jaxdis.structured._identifiability import Identified, block_identifiability, slot_identifiability
 from jaxdis.structured._orders import best_orders, take_slots

@@ -36,8 +36,8 @@ from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.relations import RELATIONS
 from jaxdis.relations._tree_importances import PRESETS
-from jaxdis.scores._projection import NOISE, background, drop_small, score_of
 from jaxdis.scores._structure import Levels, Structure
+from jaxdis.scores._structured_score import NOISE, background, drop_small, score_of
 from jaxdis.structured._probing import Probe, Start, probe
 from jaxdis.structured._targets import Encoding, layout_of
 

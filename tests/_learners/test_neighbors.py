@@ -10,7 +10,7 @@ import pytest
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
-from jaxdis._core.kernels.nearest import smallest
+from jaxdis._core.kernels.order import smallest
 from jaxdis._learners.neighbors import (
     _groups,
     continuous_information,

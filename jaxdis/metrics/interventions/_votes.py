@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.arrays import finite_codes
-from jaxdis._core.kernels.batches import distances_in_batches, variances_in_batches
+from jaxdis._core.kernels.sums import distances_in_batches, variances_in_batches
 from jaxdis._core.options import Batches, BatchSize, Bins, NonNegative
 from jaxdis._core.spec import metric
 from jaxdis._learners.logistic import fit_logistic, predict

@@ -11,11 +11,10 @@ from jaxdis._core import random
 from jaxdis._core.options import Count
 from jaxdis._core.platforms import on_cpu
 from jaxdis.codes import Posterior
-from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._method import all_finite
+from jaxdis.models.methods._method import About, Variant, all_finite
 from jaxdis.models.methods._optimizer import averaged, divisor, split
 from jaxdis.models.methods._resnet_vae import ResidualMethod, signed
-from jaxdis.models.networks._autoencoder import PRODUCTS
+from jaxdis.models.networks._functions import PRODUCTS
 from jaxdis.models.networks._layers import apply, normalized
 from jaxdis.models.networks._residual import begin
 

@@ -11,12 +11,10 @@ from jaxtyping import Array, Float, Int
 from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Positive, Units
 from jaxdis.codes import Posterior
-from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._method import Method, accepted
+from jaxdis.models.methods._method import About, Method, Variant, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Convolutional, Mlp, locatello
-from jaxdis.models.networks._autoencoder import Autoencoder
-from jaxdis.models.networks._functions import functions_of
+from jaxdis.models.networks._functions import Autoencoder, functions_of
 from jaxdis.models.objectives._losses import negative_log_likelihood
 
 

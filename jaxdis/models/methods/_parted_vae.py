@@ -12,12 +12,11 @@ from jaxtyping import Array, Float
 from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Level, Natural, NonNegative, Positive, Units, check_fields
 from jaxdis.codes import Posterior
-from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._labelled_partition import check_labels, classes_of
-from jaxdis.models.methods._method import Method, accepted
+from jaxdis.models.methods._method import About, Method, Variant, accepted
 from jaxdis.models.methods._optimizer import Adam
+from jaxdis.models.networks._architectures import Stacks
 from jaxdis.models.networks._layers import Dense, apply, draw, shapes_of
-from jaxdis.models.networks._stacks import Stacks
 from jaxdis.models.objectives._losses import negative_log_likelihood
 
 

@@ -12,8 +12,7 @@ from jaxdis._core import random
 from jaxdis._core.factorizations import eigh, left_singular
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
-from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._method import Method, all_finite
+from jaxdis.models.methods._method import About, Method, Variant, all_finite
 
 # Of a renderer, when no number of images is given.
 _DRAWN = 10_000

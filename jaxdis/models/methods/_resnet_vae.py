@@ -9,10 +9,9 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
-from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._method import Method, accepted
+from jaxdis.models.methods._method import About, Method, Variant, accepted
 from jaxdis.models.methods._optimizer import Adam
-from jaxdis.models.networks._autoencoder import PRODUCTS
+from jaxdis.models.networks._functions import PRODUCTS
 from jaxdis.models.networks._layers import normalized
 from jaxdis.models.networks._residual import ResidualDecoder, ResidualEncoder, begin
 from jaxdis.models.objectives._losses import sample

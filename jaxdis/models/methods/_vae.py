@@ -11,14 +11,12 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, shown
 from jaxdis.codes import Posterior
-from jaxdis.models._variant import About
 from jaxdis.models.methods import _discriminator as discriminator
 from jaxdis.models.methods._discriminator import DiscriminatorTraining
-from jaxdis.models.methods._method import Method, all_finite
+from jaxdis.models.methods._method import About, Method, all_finite
 from jaxdis.models.methods._optimizer import Adam, Optimizer
 from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
-from jaxdis.models.networks._autoencoder import Autoencoder
-from jaxdis.models.networks._functions import check_hashable, check_network, functions_of
+from jaxdis.models.networks._functions import Autoencoder, check_hashable, check_network, functions_of
 from jaxdis.models.networks._layers import apply, begin
 from jaxdis.models.objectives._losses import (
     Estimator,

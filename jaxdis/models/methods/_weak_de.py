@@ -15,12 +15,11 @@ from jaxdis._core import random
 from jaxdis._core.factorizations import cholesky
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
-from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._labelled_partition import check_labels
-from jaxdis.models.methods._method import Method, accepted
+from jaxdis.models.methods._method import About, Method, Variant, accepted
 from jaxdis.models.methods._optimizer import Adam
+from jaxdis.models.networks._architectures import Stacks
 from jaxdis.models.networks._layers import Dense, Perceptron, apply, draw, shapes_of
-from jaxdis.models.networks._stacks import Stacks
 from jaxdis.models.objectives._losses import negative_log_likelihood
 
 # (position of a factor, group of each of its values or −1 for none), …; a class is a combination of groups.

@@ -23,7 +23,7 @@ from typing import Any
 
 from jaxtyping import Array
 
-from jaxdis.models._variant import About, Variant
+from jaxdis.models.methods._method import About, Variant
 from jaxdis.models.objectives._losses import Hyperparameters, Terms, regularized, with_discriminator
 
 Number = int | float

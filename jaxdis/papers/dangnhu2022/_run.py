@@ -20,7 +20,7 @@ from jaxdis.papers.dangnhu2022._slot_zoo import beginning, independent
 from jaxdis.papers.harness._paper import Finished, Piece, Preset, Run, Size, Sources
 from jaxdis.relations._tree_importances import random_forest
 from jaxdis.scores._structure import Structure
-from jaxdis.scores._theorems import lower_bound
+from jaxdis.scores._structured_score import lower_bound
 from jaxdis.structured import order_agreement, probe, score_of
 from jaxdis.structured._evaluate_structured import evaluate_structured
 from jaxdis.study._definition import Sampling, Study, Training

@@ -10,7 +10,7 @@ from scipy.stats import ttest_ind
 from sklearn.linear_model import LogisticRegression
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis._core.kernels import batches
+from jaxdis._core.kernels import sums
 from jaxdis.data.synthetic import CASES, calibration
 from jaxdis.metrics.interventions import _robustness as robustness
 from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs
@@ -161,7 +161,7 @@ def test_chunks_need_not_divide_the_batches(method, representation, monkeypatch)
     call = functools.partial(method, num_train=200, num_eval=107, batch=8)
     found = []
     for chunk in (7, 101, 307, 5000):  # 307 is prime: chunks of 7 and 101 leave some over
-        monkeypatch.setattr(batches, "CHUNK", chunk)
+        monkeypatch.setattr(sums, "CHUNK", chunk)
         found.append(jax.jit(lambda *args: call(*args))(jax.random.key(0), jnp.asarray(codes), Factors.of(values)))
     for other in found[1:]:
         for ours, first in zip(other, found[0], strict=True):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
-from jaxdis.models._variant import About, Variant
+from jaxdis.models.methods._method import About, Variant
 from jaxdis.models.methods._optimizer import split
 from jaxdis.models.methods.slots._base import (
     Model,
