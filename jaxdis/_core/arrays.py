@@ -250,9 +250,6 @@ def as_numpy(array, name: str, advice: str = "; convert it by numpy.asarray(…,
 
     Args:
       advice: what to do with an array of objects, for the message.
-
-    Raises:
-      ValueError: for anything else, traced, masked, deleted and sparse arrays included, naming the argument.
     """
     if isinstance(array, jax.core.Tracer):
         raise ValueError(f"{name}: must be concrete numbers, got a traced array; call this outside jit and vmap")
@@ -288,11 +285,7 @@ def is_real(array) -> bool:
 
 
 def check_real(array, name: str) -> None:
-    """Refuse an array of other numbers than :func:`is_real`, with the Python line that converts it.
-
-    Raises:
-      ValueError: for complex numbers, text, and types that NumPy has lost.
-    """
+    """Refuse an array of other numbers than :func:`is_real`, with the Python line that converts it."""
     if is_real(array):
         return
     advice = ""
@@ -312,11 +305,7 @@ def as_one_array(array, name: str) -> np.ndarray:
 
 
 def check_one_array(values, name: str) -> None:
-    """Refuse a list or tuple of arrays with samples of their own, whose meaning would be a guess.
-
-    Raises:
-      ValueError: saying how means and variances, batches and members are passed.
-    """
+    """Refuse a list or tuple of arrays with samples of their own, whose meaning would be a guess."""
     if not isinstance(values, tuple | list) or not any(getattr(value, "ndim", 0) > 1 for value in values):
         return
     raise ValueError(

@@ -137,11 +137,7 @@ def write_arrays(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) 
 
 
 def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What a file with arrays contains: the arrays, and the header with a checksum as bytes.
-
-    Raises:
-      ValueError: for arrays with Python objects.
-    """
+    """What a file with arrays contains: the arrays, and the header with a checksum as bytes."""
     without_objects(arrays)
     full = {**header, "checksum": _checksum(arrays)}
     encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
@@ -149,11 +145,7 @@ def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
 
 
 def without_objects(arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-    """The arrays, none of which holds Python objects: NumPy would pickle these, and nothing is ever unpickled.
-
-    Raises:
-      ValueError: naming the array that holds some.
-    """
+    """The arrays, none of which holds Python objects: NumPy would pickle these, and nothing is ever unpickled."""
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise ValueError(f"arrays: must hold numbers or text, got Python objects in {name!r}")
@@ -384,11 +376,7 @@ def is_zoo(path: Path) -> bool:
 
 
 def zoo_file(path: Path) -> Path:
-    """The file that holds a zoo.
-
-    Raises:
-      ValueError: for a folder without a trained zoo.
-    """
+    """The file that holds a zoo."""
     file = path / ZOO_FILE if path.is_dir() else path
     if not file.is_file():
         raise ValueError(f"{path}: must be a folder that `jaxdis train` completed, with {ZOO_FILE}, got none there")

@@ -49,9 +49,6 @@ def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere
     Args:
       kinds: the plural of ``kind``; by default with an s.
       elsewhere: names that users may expect in the table, and what to do instead.
-
-    Raises:
-      ValueError: for an unknown name, with the nearest known one, or with what to do instead.
     """
     kinds = kinds or f"{kind}s"
     if not isinstance(name, str):

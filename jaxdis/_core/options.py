@@ -124,11 +124,7 @@ def check_fields(value) -> None:
 
 
 def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **fields):
-    """A dataclass whose positional fields are given, some as Python literals: ``3``, ``0.5``, ``(32, 32)`` or text.
-
-    Raises:
-      ValueError: for a name that is not a field, or a value that the field does not allow.
-    """
+    """A dataclass whose positional fields are given, some as Python literals: ``3``, ``0.5``, ``(32, 32)`` or text."""
     types = {
         field.name: field.type
         for field in dataclasses.fields(kind)
@@ -146,11 +142,7 @@ def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **fields):
 
 
 def checked_value(name: str, annotation: Any, value: Any) -> Any:
-    """The value as Python's own type, so that ``np.int64(30)`` and ``30`` are one option.
-
-    Raises:
-      ValueError: naming the argument, what it needs and what it got.
-    """
+    """The value as Python's own type, so that ``np.int64(30)`` and ``30`` are one option."""
     try:
         return _accept(annotation, value)
     except Refused:
@@ -192,9 +184,6 @@ def is_keys(value: Any) -> bool:
 
 def checked_key(key: Any) -> jax.Array:
     """The typed key that is given as such, as a raw one (``jax.random.PRNGKey(0)``) or as a seed; None is the seed 0.
-
-    Raises:
-      ValueError: for anything else, and for several keys.
     """
     key = 0 if key is None else key
     if isinstance(key, numbers.Integral) and not isinstance(key, bool) and 0 <= key < 2**32:
@@ -207,11 +196,7 @@ def checked_key(key: Any) -> jax.Array:
 
 
 def checked_devices(devices: Any) -> tuple[jax.Device, ...] | None:
-    """Distinct devices, at least one; None for None.
-
-    Raises:
-      ValueError: for anything else.
-    """
+    """Distinct devices, at least one; None for None."""
     if devices is None:
         return None
     given = listed(devices)

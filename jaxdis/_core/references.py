@@ -68,11 +68,7 @@ def cited_in(text: str) -> list[str]:
 
 
 def bibliography(keys: Iterable[str]) -> str:
-    """Give the BibTeX of the named entries, each once.
-
-    Raises:
-      ValueError: for a key without an entry.
-    """
+    """Give the BibTeX of the named entries, each once."""
     keys = list(dict.fromkeys(keys))
     for key in keys:
         if key not in REFERENCES:

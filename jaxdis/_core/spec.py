@@ -259,11 +259,7 @@ def _is_array(annotation) -> bool:
 
 
 def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable], ...]:
-    """Options in alphabetical order, without those that are at their defaults.
-
-    Raises:
-      ValueError: for a name that is not an option of the function, or a value that its annotation does not allow.
-    """
+    """Options in alphabetical order, without those that are at their defaults."""
     name, defaults = getattr(function, "__name__", type(function).__name__), _static_options(function)
     try:
         options = dict(options) if isinstance(options, tuple | list | Mapping) else None

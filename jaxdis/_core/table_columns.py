@@ -55,11 +55,7 @@ class Column(NamedTuple):
 
 
 def columns_of(table, wanted: Sequence[str] = ()) -> dict[str, Column]:
-    """A table's columns by name; those wanted in their order, or all but an index.
-
-    Raises:
-      ValueError: for something that is no table, an unknown column, or columns that cannot be factors.
-    """
+    """A table's columns by name; those wanted in their order, or all but an index."""
     if isinstance(table, str | os.PathLike):
         return _columns_of_file(Path(table), wanted)
     given = _as_mapping(table, wanted)
@@ -208,11 +204,7 @@ def _read_json(path: Path):
 
 
 def sizes_of(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
-    """Numbers of values, None for 0.
-
-    Raises:
-      ValueError: for anything but one whole number per factor.
-    """
+    """Numbers of values, None for 0."""
     if sizes is None:
         return None
     if sizes.ndim > 1 or sizes.dtype.kind not in "fiu":
@@ -224,11 +216,7 @@ def sizes_of(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
 
 
 def names_of(names: np.ndarray | None) -> list[str] | None:
-    """Names of factors.
-
-    Raises:
-      ValueError: for anything but one text per factor.
-    """
+    """Names of factors."""
     if names is None:
         return None
     if names.ndim > 1 or names.dtype.kind not in "US":
@@ -271,11 +259,7 @@ class _Wanted(NamedTuple):
 
 
 def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) -> Numbered:
-    """Number the columns' classes, by the rules in :meth:`jaxdis.Factors.from_table`.
-
-    Raises:
-      ValueError: for an unknown column or kind, missing values, text among numbers, or classes that hardly repeat.
-    """
+    """Number the columns' classes, by the rules in :meth:`jaxdis.Factors.from_table`."""
     missing = checked_value("missing", Missing, missing)
     kinds = {name: _wanted(name, kind) for name, kind in kinds.items()}
     for name in kinds:

@@ -76,9 +76,6 @@ def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
     - Text need not begin with its columns' names: a first line with numbers alone is a row.
     - In text separated by blanks or tabs, a first line that is one entry short leaves the first column without a name;
       this column is dropped. So is a line before it that holds nothing but how many rows follow, as in CelebA's lists.
-
-    Raises:
-      ValueError: for a file that is missing, damaged or without rows, other separators, or an unknown column.
     """
     path = Path(path)
     check_file(path)
@@ -87,11 +84,7 @@ def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
 
 
 def selected(columns: Mapping[str, Any], wanted: Sequence[str], where: str) -> dict[str, Any]:
-    """The columns wanted, in their order, or all but an index.
-
-    Raises:
-      ValueError: if there is nothing but an index, or a column is named twice.
-    """
+    """The columns wanted, in their order, or all but an index."""
     if len(set(wanted)) < len(wanted):
         raise ValueError(f"columns: must be named once each, got {some_of(wanted)}")
     if wanted:
@@ -107,11 +100,7 @@ def selected(columns: Mapping[str, Any], wanted: Sequence[str], where: str) -> d
 
 
 def check_file(path: Path, advice: str = "") -> None:
-    """Check that a path is a regular file.
-
-    Raises:
-      ValueError: if it is not, with advice on how to make one.
-    """
+    """Check that a path is a regular file."""
     name = printable(path)
     if not path.exists():
         raise ValueError(f"{name}: no such file{advice}")
@@ -138,9 +127,6 @@ def check_format(path: Path, read: Sequence[str], array: str) -> None:
     Args:
       read: endings that are read here.
       array: what is wanted: ``"codes"`` or ``"factors"``.
-
-    Raises:
-      ValueError: for a known format, or one that is packed.
     """
     suffix, name = suffix_of(path), path.name
     load = (_ARRAYS | _FRAMES | _CELLS).get(suffix)
@@ -311,11 +297,7 @@ def read_arrays(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None
 
 
 def read_npz(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None]:
-    """The arrays with these names; if there are none, all others' names, each with None.
-
-    Raises:
-      ValueError: for a file that is damaged, or that holds pickled objects.
-    """
+    """The arrays with these names; if there are none, all others' names, each with None."""
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{printable(path)}: must be a .npz file, got another file or one that is cut short; make one "
@@ -342,11 +324,7 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """The array in an .npy file, memory-mapped.
-
-    Raises:
-      ValueError: as :func:`read_npz`.
-    """
+    """The array in an .npy file, memory-mapped."""
     try:
         with path.open("rb") as stream:
             _header(stream, path.stat().st_size)
@@ -402,9 +380,6 @@ def read_arrow(path: Path, wanted: Sequence[str] = (), *, lists: bool = True):
 
     Args:
       lists: whether columns with lists may be among all; they are left out otherwise.
-
-    Raises:
-      ValueError: for a file that is missing or damaged, unknown columns, or columns that hold neither numbers nor text.
     """
     check_file(path)
     arrow, types = _arrow(path.name)
@@ -432,11 +407,7 @@ def read_arrow(path: Path, wanted: Sequence[str] = (), *, lists: bool = True):
 
 
 def check_plain(path: Path, table) -> None:
-    """Check that all columns hold numbers or text.
-
-    Raises:
-      ValueError: naming the column.
-    """
+    """Check that all columns hold numbers or text."""
     from pyarrow import types
 
     plain = types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string, types.is_null
@@ -455,9 +426,6 @@ def codes_in_lists(path: Path, name: str | None = None) -> np.ndarray | None:
 
     Args:
       name: the column; needed if several hold lists.
-
-    Raises:
-      ValueError: for an unknown column, or lists that are missing or differ in length.
     """
     table = read_arrow(path, [] if name is None else [name])
     _, types = _arrow(path.name)

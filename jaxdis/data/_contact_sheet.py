@@ -80,10 +80,6 @@ def save_sheet(name: str, path: str | Path, source: str | Path | None = None, se
       source: the data set's file; None renders the images.
       seed: seed for the cell whose factors are traversed.
       zoom: by which each pixel is enlarged.
-
-    Raises:
-      ValueError: for an unknown name, or a set that needs its file.
-      FileNotFoundError: if ``source`` does not exist.
     """
     if name not in DATASETS:
         raise ValueError(f"name: must be one of {', '.join(DATASETS)}, got {name!r}")

@@ -93,11 +93,7 @@ def _checksum(path: Path, stamps: tuple) -> str:
 
 
 def check_used(sources: Mapping[str, DataSource], data: Iterable[str]) -> None:
-    """Check that every source belongs to a data set that is used.
-
-    Raises:
-      ValueError: naming the first that is not.
-    """
+    """Check that every source belongs to a data set that is used."""
     for name in sources:
         if name not in data:
             raise ValueError(f"source: must be a data set that is used ({', '.join(data)}), got {name}")
@@ -108,9 +104,6 @@ def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], datasets: M
 
     Args:
       known: the table with data sets.
-
-    Raises:
-      ValueError: for another form, an unknown data set, one that reads no file, or options for a set without a source.
     """
     paths = dict(_pair(argument, "source", "NAME=PATH") for argument in arguments)
     settings: dict[str, dict] = {name: {} for name in paths}

@@ -282,10 +282,6 @@ def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
       name: in ``DATASETS``.
       folder: where a download is kept; one that is there already is left as it is.
       source: official files, which are checked instead.
-
-    Raises:
-      ValueError: for a set that reads no file, or one that cannot be downloaded, saying which file to download and how
-        to pass it; or for files that are not the official ones.
     """
     row = look_up(name, DATASETS, "data set")
     if not row.reads:

@@ -91,9 +91,6 @@ def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:
     """Masks ``[n, h, w]`` for images with this height and width, whose pixels average blocks.
 
     The most frequent number in each block; if several are, the lowest.
-
-    Raises:
-      ValueError: if the masks' sides are not multiples of these.
     """
     n, *sides = masks.shape
     if sides[0] % height or sides[1] % width:

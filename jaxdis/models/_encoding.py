@@ -60,9 +60,6 @@ def encode(
         images need not be held; defined at module level, since it is compiled in.
       what: which of the method's functions of parameters and images is applied.
       progress: True draws a bar; a function is called with how many images are encoded and how many there are.
-
-    Raises:
-      ValueError: for arrays that are not images, and for images of another shape than the method's.
     """
     drawn = render is not None
     rows = _checked_factors(images, render) if drawn else checked_images(images, "images", method.image_shape)
@@ -88,9 +85,6 @@ def decode(
     Args:
       method, params, batch_size, devices: as in :func:`encode`.
       codes: ``[m, n, d]``, or ``[n, d]`` for every member (``[…, s, d]`` for slots).
-
-    Raises:
-      ValueError: for codes of another shape, or a method without a decoder.
     """
     if not decodes(method):
         raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")

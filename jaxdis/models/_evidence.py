@@ -55,9 +55,6 @@ def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) ->
       key: image i's noise is drawn with ``fold_in(key, i)``, for every member the same, and depends neither on the
         batch size nor on the other members.
       batch_size: images at a time.
-
-    Raises:
-      ValueError: for arrays that are not images or do not have the zoo's image shape, or a zoo with another method.
     """
     method = zoo.config.method
     if not isinstance(method, Vae):

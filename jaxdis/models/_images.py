@@ -80,11 +80,7 @@ def unit_images(images: Array) -> Array:
 
 
 def checked_images(images, name: str, image_shape: tuple[int, int, int] | None = None) -> np.ndarray:
-    """Images on the host as ``[n, h, w, c]``, uint8 or float32.
-
-    Raises:
-      ValueError: for a shape, dtype or range that images cannot have, or another image shape than needed.
-    """
+    """Images on the host as ``[n, h, w, c]``, uint8 or float32."""
     array = as_numpy(images, name)
     array = array[..., None] if array.ndim == 3 else array
     if array.ndim != 4 or 0 in array.shape:
@@ -99,11 +95,7 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
 
 
 def check_unit_values(images, name: str) -> None:
-    """Check the values of real images; uint8 ones have no others.
-
-    Raises:
-      ValueError: for values outside [0, 1], or NaN.
-    """
+    """Check the values of real images; uint8 ones have no others."""
     low, high = float(images.min()), float(images.max())
     # NaN compares false and is therefore caught here too.
     if images.dtype != np.uint8 and not (low >= 0 and high <= 1):

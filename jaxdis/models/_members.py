@@ -78,11 +78,7 @@ def members(
 def checked_sweep(
     sweep: Mapping[str, Mapping], seeds: int | Sequence[int], method: Method | type[Method] | None
 ) -> tuple[tuple[int, ...], list[tuple[str, dict[str, float]]]]:
-    """The seeds, and every variant with every combination of settings.
-
-    Raises:
-      ValueError: as :func:`members`.
-    """
+    """The seeds, and every variant with every combination of settings."""
     seeds = _seeds(seeds)
     if not isinstance(sweep, Mapping):
         raise ValueError(f"sweep: must be a mapping variant → settings, got {shown(sweep)}")
@@ -106,11 +102,7 @@ def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:
 
 
 def checked_members(method: Method, keys, hyperparameters, labels):
-    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, all checked.
-
-    Raises:
-      ValueError: naming the argument, what it needs and what it got.
-    """
+    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, all checked."""
     keys = jnp.stack(keys) if isinstance(keys, list | tuple) and keys and all(map(is_key, keys)) else keys
     if not is_keys(keys):
         raise ValueError(f"keys: must be typed keys such as jax.random.split(jax.random.key(0)), got {shown(keys)}")

@@ -58,11 +58,7 @@ def figure_of(width, height) -> Figure:
 
 
 def axes_in(ax, width: float, height: float):
-    """The user's axes, or a new figure's.
-
-    Raises:
-      ValueError: for anything else.
-    """
+    """The user's axes, or a new figure's."""
     if ax is None:
         return figure_of(width, height).subplots()
     if not isinstance(ax, mpl.axes.Axes):
@@ -72,9 +68,6 @@ def axes_in(ax, width: float, height: float):
 
 def numbers(name: str, values, *axes: str, **sizes: int) -> np.ndarray:
     """An array of numbers with the named axes, which have the given sizes; NaN for those without a place in a picture.
-
-    Raises:
-      ValueError: naming the argument and the axes.
     """
     array = as_numpy(values, name)
     wanted = [sizes.get(axis) for axis in axes]
@@ -91,11 +84,7 @@ def drawable(array: np.ndarray) -> np.ndarray:
 
 
 def labels(name: str, values, count: int) -> list[str]:
-    """Text for each of ``count`` entries.
-
-    Raises:
-      ValueError: for more or fewer entries, or none.
-    """
+    """Text for each of ``count`` entries."""
     entries = listed(values)
     if entries is None or len(entries) != count:
         raise ValueError(f"{name}: must be {count} names, got {shown(values) if entries is None else len(entries)}")
@@ -103,11 +92,7 @@ def labels(name: str, values, count: int) -> list[str]:
 
 
 def columns_of(table, names: Sequence[str], *others: str) -> dict[str, np.ndarray]:
-    """Columns from a mapping or a data frame, equally long.
-
-    Raises:
-      ValueError: naming one that is missing or too long.
-    """
+    """Columns from a mapping or a data frame, equally long."""
     found = {}
     for name in dict.fromkeys([*others, *names]):
         if isinstance(table, np.ndarray) or not hasattr(table, "keys") or name not in table:

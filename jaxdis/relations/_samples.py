@@ -124,11 +124,7 @@ def indicators(factors: Factors) -> tuple[Float[Array, "n c"], Groups]:
 
 
 def candidates(option: str, values: int | float | tuple, validation: Sample | None) -> tuple[tuple, Sample | None]:
-    """An option's values, and the validation samples that decide between them: None for a single value.
-
-    Raises:
-      ValueError: for several values without validation samples.
-    """
+    """An option's values, and the validation samples that decide between them: None for a single value."""
     values = values if isinstance(values, tuple) else (values,)
     if len(values) > 1 and validation is None:
         raise ValueError(

@@ -80,10 +80,6 @@ def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> Read:
     Checks: checksums of all records; shapes of all features; codes, places and heights in their ranges; each pixel in
     exactly one mask (except for at most 1 % of the pixels); visible entities before all others; and colors that can be
     told apart.
-
-    Raises:
-      FileNotFoundError: if ``source`` does not exist.
-      ValueError: if a check fails.
     """
     path = containers.existing(source, what="clevr_with_masks_train.tfrecords", where=WHERE)
     of = space(jitter=False, min_pixels=min_pixels)

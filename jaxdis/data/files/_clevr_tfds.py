@@ -53,10 +53,6 @@ def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> files.Re
 
     Checks: pictures of 480 × 320 pixels, objects in their ranges, and centers seen where a camera near CLEVR's sees
     them.
-
-    Raises:
-      FileNotFoundError: if no prepared set exists there.
-      ValueError: if a check fails.
     """
     path = tfds.prepared("clevr", source)
     of = space(jitter=False, min_pixels=min_pixels)

@@ -151,10 +151,6 @@ def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> n
     returned as packed words, the other sets as images.
 
     Checks: the labels place every cell exactly once, and the pixels pass the checks of the official file.
-
-    Raises:
-      FileNotFoundError: if no prepared set exists there.
-      ValueError: if a check fails.
     """
     chosen = _known(name)
     space = space or chosen.space

@@ -20,11 +20,7 @@ _LONGEST = 2**30
 
 
 def examples(path: Path) -> Iterator[dict[str, np.ndarray]]:
-    """The features of every record: strings, joined, as uint8 and floats as float32. The file may be gzipped.
-
-    Raises:
-      ValueError: for a damaged file, with the number of the record.
-    """
+    """The features of every record: strings, joined, as uint8 and floats as float32. The file may be gzipped."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     with gzip.open(path) if zipped else path.open("rb") as file:

@@ -26,9 +26,6 @@ def check_labels(source, sizes: dict[int, int]) -> None:
     Args:
       source: where examples come from.
       sizes: a factor's position → how many classes it has.
-
-    Raises:
-      ValueError: for a factor that is not there, or that has other values than these classes.
     """
     if source.num_factors <= max(sizes):
         raise ValueError(f"data: must have at least {max(sizes) + 1} factors, got {source.num_factors}")

@@ -127,11 +127,7 @@ class Optax(Optimizer):
 
 
 def as_optimizer(value) -> Optimizer:
-    """The optimizer itself, or one from optax as :class:`Optax`.
-
-    Raises:
-      ValueError: for anything else.
-    """
+    """The optimizer itself, or one from optax as :class:`Optax`."""
     if isinstance(value, Optimizer):
         return value
     if isinstance(value, type) or not (callable(value) or isinstance(value, optax.GradientTransformation)):

@@ -272,11 +272,7 @@ class Vae(Method):
 
 
 def objective_of(method: Vae) -> Objective:
-    """What a method trains, its own objective or a row in ``OBJECTIVES`` (if several, the first).
-
-    Raises:
-      ValueError: for an unknown name, or for objectives that do not share one loss.
-    """
+    """What a method trains, its own objective or a row in ``OBJECTIVES`` (if several, the first)."""
     if isinstance(method.objective, Objective):
         return method.objective
     if not method.trained:

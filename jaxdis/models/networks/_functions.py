@@ -108,11 +108,7 @@ class Own:
 
 @functools.lru_cache(maxsize=256)
 def functions_of(network) -> Functions:
-    """A network's three functions; equal networks have the same.
-
-    Raises:
-      ValueError: for anything else, by name and with the way out.
-    """
+    """A network's three functions; equal networks have the same."""
     parts = network if isinstance(network, tuple) else (network,)
     if len(parts) == 3 and all(map(callable, parts)):
         return _of_functions(*parts)
@@ -144,11 +140,7 @@ def check_hashable(network) -> None:
 
 @functools.lru_cache(maxsize=64)
 def check_network(network, image_shape: tuple[int, int, int]) -> None:
-    """Trace a network on two images' shape: arrays of other shapes could broadcast unnoticed in a loss.
-
-    Raises:
-      ValueError: if codes are not two arrays ``[2, d]``, or their images not ``[2, h, w, c]``.
-    """
+    """Trace a network on two images' shape: arrays of other shapes could broadcast unnoticed in a loss."""
     functions = functions_of(network)
     params = jax.eval_shape(lambda key: functions.init(key, image_shape), jax.random.key(0))
     posterior = jax.eval_shape(functions.encode, params, jax.ShapeDtypeStruct((2, *image_shape), jnp.float32))

@@ -170,11 +170,7 @@ class Kept:
     """One run's zoos after given updates; read from its directory where it is resumed."""
 
     def __init__(self, directory: str | Path | None, method: Method, keep: Sequence[int], done: int):
-        """Read what was kept before ``done`` updates.
-
-        Raises:
-          ValueError: if the run went on from there without keeping its members.
-        """
+        """Read what was kept before ``done`` updates."""
         self._directory = None if directory is None else Path(directory)
         self._keep = [number for number in keep if number >= done]
         self.zoos = [load(self._found(number), method) for number in keep if number < done]
@@ -198,11 +194,7 @@ class Kept:
 
 
 def checked_keep(keep, steps: int, log_every: int) -> tuple[int, ...]:
-    """Ascending counts of updates before the last, each where a block ends.
-
-    Raises:
-      ValueError: for anything else.
-    """
+    """Ascending counts of updates before the last, each where a block ends."""
     numbers = listed(keep)
     if numbers is None:
         raise ValueError(f"keep: must be numbers of updates, got {shown(keep)}")

@@ -66,9 +66,6 @@ def as_source(data) -> Source:
       data: ``(space, render)``, with ``space.sample(key, n) → factors [n, k]`` and a pure ``render(factors, key) →
         images [n, h, w, c]`` in [0, 1] or uint8; or images ``[n, h, w, c]`` (or ``[n, h, w]`` for one channel), uint8
         in 0…255, bool, or real numbers in [0, 1]; or ``(images, factors [n, k])``; or a :class:`Source`.
-
-    Raises:
-      ValueError: naming what is needed and what was passed.
     """
     if isinstance(data, Source):
         return data

@@ -229,11 +229,7 @@ def resolved_source(config: Config, data=None) -> Source:
 
 
 def resolved_config(config: Config, source: Source) -> Config:
-    """The config with a method for a source's images.
-
-    Raises:
-      ValueError: for a method that these images do not suit.
-    """
+    """The config with a method for a source's images."""
     method = config.method.resolved(source.image_shape)
     if method.needs_labels and source.num_factors is None:
         raise ValueError(f"data: must be (images, factors) for {type(method).__name__}, got images alone")
