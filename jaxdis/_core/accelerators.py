@@ -232,7 +232,6 @@ def cost_of(text: str, turns: Callable[[str], float]) -> Cost:
     """Add up the instructions of a module.
 
     Args:
-      text: the optimized module, ``compiled.as_text()``.
       turns: how often a loop turns that has no known number, by its scope in the source.
     """
     module = Module(text)

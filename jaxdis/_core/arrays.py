@@ -246,11 +246,7 @@ def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 
 def as_numpy(array, name: str, advice: str = "; convert it by numpy.asarray(…, float)") -> np.ndarray:
-    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers.
-
-    Args:
-      advice: what to do with an array of objects, for the message.
-    """
+    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers."""
     if isinstance(array, jax.core.Tracer):
         raise ValueError(f"{name}: must be concrete numbers, got a traced array; call this outside jit and vmap")
     if isinstance(array, jax.Array) and array.is_deleted():

@@ -61,10 +61,8 @@ class Bounded:
     """A program of several members that runs as many of them together as the memory of a device allows.
 
     Args:
-      program: a jitted function.
       statics: ``statics(at_once, *arguments)``: its static arguments with that many members together.
       at_once: the first number to try, one of :data:`RUNGS`.
-      limit: bytes that the program may need.
     """
 
     def __init__(self, program, statics: Callable[..., tuple], at_once: int, limit: int):

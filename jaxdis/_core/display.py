@@ -114,10 +114,6 @@ Progress = Callable[[int, int], None] | bool | None
 @contextlib.contextmanager
 def reported(progress: Progress, what: str, of: str) -> Iterator[Callable]:
     """Yield a function ``(done, total, words="")`` that tells the user's function, moves a bar, or does nothing.
-
-    Args:
-      progress: the user's argument.
-      what, of: what is done, and with what: ``"encoding"``, ``"images"``.
     """
     checked_value("progress", Progress, progress)
     if progress is True:

@@ -40,7 +40,6 @@ def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replac
     """Write a file under a temporary name, flush it to disk and rename it, or leave nothing.
 
     Args:
-      write: called with the open file.
       replace: replace an existing file; otherwise the first writer wins.
 
     Returns:
@@ -106,9 +105,6 @@ def remove_leftovers(folder: str | Path) -> None:
 def open_regular(path: str | Path, most: int | None = None) -> Iterator[BinaryIO]:
     """Open a regular file for reading; anything else, such as a pipe without a writer, is an error.
 
-    Args:
-      most: largest allowed size in bytes.
-
     Raises:
       OSError: if it is not a regular file, or too large.
     """
@@ -169,7 +165,6 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
     """Comma-separated values under a head.
 
     Args:
-      head: the columns' names.
       rows: cells ordered as the head, or mappings from its names; a name that is missing is an empty cell.
 
     Text that a spreadsheet would take for a formula, since it begins with =, +, - or @, gets an apostrophe before it.

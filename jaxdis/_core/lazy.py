@@ -10,7 +10,6 @@ def attach(package: str, stub: str) -> tuple[Callable, Callable, list[str]]:
     """Make ``__getattr__``, ``__dir__`` and ``__all__`` of a package from its stub.
 
     Args:
-      package: ``__name__`` of the package.
       stub: path of its ``.pyi``, in which each line is ``from MODULE import NAME as NAME``: a submodule if MODULE is
         the package itself, else a name that the package has in ``__all__``.
     """

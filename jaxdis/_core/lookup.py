@@ -47,7 +47,6 @@ def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere
     """Return the row with this name in a table.
 
     Args:
-      kinds: the plural of ``kind``; by default with an s.
       elsewhere: names that users may expect in the table, and what to do instead.
     """
     kinds = kinds or f"{kind}s"
@@ -72,12 +71,7 @@ Row = TypeVar("Row")
 
 
 class Registry(MutableMapping[str, Row]):
-    """Rows by name. The table stands below the package that fills it, and need not import it to be defined.
-
-    Args:
-      package: the module that adds rows when it is imported.
-      rows: the first rows.
-    """
+    """Rows by name. The table stands below the package that fills it, and need not import it to be defined."""
 
     def __init__(self, package: str, rows: dict[str, Row] | None = None):
         self._package, self._rows = package, dict(rows or {})

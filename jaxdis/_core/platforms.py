@@ -61,13 +61,7 @@ def run_by_cpu() -> bool:
 
 
 class Program:
-    """A jitted function, compiled with the options for its :class:`~jaxdis._core.executor.Layout`'s platform.
-
-    Args:
-      function: to be jitted.
-      layout: which of its arguments is the layout.
-      how: further arguments of :func:`jax.jit`.
-    """
+    """A jitted function, compiled with the options for its :class:`~jaxdis._core.executor.Layout`'s platform."""
 
     def __init__(self, function: Callable, layout: int, **how):
         self._layout, self._plain = layout, jax.jit(function, **how)

@@ -76,10 +76,6 @@ def _text(path: Path) -> str:
 def operations(function: Callable, *arguments) -> int:
     """Count the floating-point operations in one call's matrix products and convolutions.
 
-    Args:
-      function: a function on pytrees with arrays.
-      arguments: arrays, or ``jax.ShapeDtypeStruct`` in their place.
-
     Contract:
 
     - A multiplication counts as two. A convolution's padded zeros count; those between image pixels do not.
@@ -97,10 +93,6 @@ def live_bytes(function: Callable, *arguments) -> int:
     share of the count: 0.3 to 0.45 for a VAE (0.12 with convolutions and 256 images), 0.87 for a residual VAE, 0.77 for
     InfoGAN, and 1.03 for MONet. Convolutions on a CPU take their own memory beside it: processes that trained slot
     models grew by 0.8 (IODINE) to 1.7 times (MONet at 128 × 128 pixels) the count.
-
-    Args:
-      function: a function on pytrees with arrays.
-      arguments: arrays, or ``jax.ShapeDtypeStruct`` in their place.
     """
     return _alive(jax.make_jaxpr(function)(*arguments).jaxpr)
 

@@ -122,12 +122,7 @@ def file_and_part(path: str | Path) -> tuple[Path, str | None]:
 
 
 def check_format(path: Path, read: Sequence[str], array: str) -> None:
-    """Refuse a file in a format that only another library reads, with Python lines that convert it.
-
-    Args:
-      read: endings that are read here.
-      array: what is wanted: ``"codes"`` or ``"factors"``.
-    """
+    """Refuse a file in a format that only another library reads, with Python lines that convert it."""
     suffix, name = suffix_of(path), path.name
     load = (_ARRAYS | _FRAMES | _CELLS).get(suffix)
     if suffix in read or (load is None and path.suffix not in _PACKED):
@@ -376,11 +371,7 @@ ARROW_SUFFIXES = tuple(_TITLES)
 
 
 def read_arrow(path: Path, wanted: Sequence[str] = (), *, lists: bool = True):
-    """The table in a file: the columns wanted, or all but the index that a data frame was saved with.
-
-    Args:
-      lists: whether columns with lists may be among all; they are left out otherwise.
-    """
+    """The table in a file: the columns wanted, or all but the index that a data frame was saved with."""
     check_file(path)
     arrow, types = _arrow(path.name)
     try:
@@ -422,11 +413,7 @@ def check_plain(path: Path, table) -> None:
 
 
 def codes_in_lists(path: Path, name: str | None = None) -> np.ndarray | None:
-    """Codes ``[n, d]`` that a column holds as equally long lists; None for a file without such a column.
-
-    Args:
-      name: the column; needed if several hold lists.
-    """
+    """Codes ``[n, d]`` that a column holds as equally long lists; None for a file without such a column."""
     table = read_arrow(path, [] if name is None else [name])
     _, types = _arrow(path.name)
     found = [each for each, kind in zip(table.schema.names, table.schema.types, strict=True) if _is_list(kind, types)]

@@ -113,8 +113,6 @@ def fit_boosting(
         ``max_bins`` equally heavy bins.
       max_bins: bins per code (64 when None; 128 with fewer than 4,000 samples).
       stages: trees per class.
-      rate: learning rate.
-      depth: depth of each tree.
       weights: ``[n]`` ≥ 0; samples with weight 0 are left out, whatever their codes. Cuts with equal gain may then be
         chosen otherwise than among the other samples alone (disentanglement moved by .002 with 240 samples).
 

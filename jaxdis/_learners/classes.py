@@ -53,9 +53,6 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
     score. The scores of a class's own samples are sorted once per factor; every other sample then finds its place among
     them by a search, which takes less than a fifth of the time that sorting all the class's scores does.
 
-    Args:
-      scores: for every class of every factor, ordered as :class:`~jaxdis._learners.classes.Groups`.
-
     Returns:
       NaN for a class that no sample has, or every sample.
     """

@@ -68,13 +68,9 @@ def fit_forest(
       targets: values, or class numbers below ``classes`` for classification.
       held_out: codes ``[m, d]`` to predict besides the training samples.
       classes: how many classes; None for regression.
-      criterion: measure of impurity.
-      trees: how many trees.
-      depth: largest depth of a tree.
       features: codes tried per node, ``"sqrt"`` for the square root of ``d`` (scikit-learn's default for classifiers),
         or None for all.
       bootstrap: whether each tree sees samples drawn with replacement; otherwise it sees all samples.
-      max_bins: bins per code.
       weights: ``[n]`` ≥ 0, as in :func:`jaxdis._learners.boosting.fit_boosting`.
 
     Contract:

@@ -40,7 +40,6 @@ def lasso(
     scikit-learn's ``Lasso(alpha=penalty)`` without an intercept. A zero column has coefficient 0. Deterministic.
 
     Args:
-      penalty: weight of the penalty.
       sweeps: the most sweeps; they end earlier when no coefficient moves any more.
 
     Reference: Friedman et al. 2010, §2.1 (covariance updates).
@@ -122,11 +121,7 @@ def lasso_standardized(
     *,
     sweeps: int | Int[Array, ""] = SWEEPS,
 ) -> Linear:
-    """:func:`lasso` of standardized inputs and targets: one product over all columns gives their correlations.
-
-    Args:
-      penalty, sweeps: as for :func:`lasso`.
-    """
+    """:func:`lasso` of standardized inputs and targets: one product over all columns gives their correlations."""
     model, gram, cross = _correlations(inputs, targets)
     return model._replace(weights=_descend(gram, cross, penalty, model.weights, sweeps))
 
@@ -176,8 +171,6 @@ def lasso_validated(
     once on one Gram matrix. Of equal errors the larger penalty is chosen.
 
     Args:
-      other_inputs, other_targets: the validation samples.
-      penalties: the penalties to choose among.
       together: weights of targets that share a choice, a column for each; every target has its own when None.
       sweeps: the most sweeps per penalty.
 

@@ -74,7 +74,6 @@ def fit_margins(
     search; those over the positive side are one scatter of rows. Newton's method in two dimensions; deterministic.
 
     Args:
-      size: how many values the factor has.
       ordered: the codes' :func:`sorted_sums`.
       inverse_penalty: weight of the loss (``C`` in scikit-learn).
       steps: upper limit of Newton steps; six or seven are usual.

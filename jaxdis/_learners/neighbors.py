@@ -116,10 +116,6 @@ def discrete_information(
     these (``k_c = min(neighbors, n_c − 1)``) sets the radius, and ``m`` samples of any class lie within it. One
     sort per code is needed, and no table of distances.
 
-    Args:
-      sizes: how many classes each factor has.
-      neighbors: which nearest neighbor sets the radius.
-
     A sample that is alone in its class has no neighbor there. The mean leaves it out, but others count it as a
     neighbor; scikit-learn removes it first. With 16 samples of 16 classes the two differ by up to 0.4 nats, with 200 by
     none.
@@ -289,7 +285,6 @@ def continuous_information(
     for values rounded to multiples of 0.03).
 
     Args:
-      neighbors: ``k``.
       method: ``"sorted"`` walks outwards along the sorted code and stops for a sample when no nearer one can follow
         (default on CPU); ``"brute"`` compares all pairs in chunks (default on accelerators). The results are the same.
 
@@ -414,8 +409,6 @@ def joint_discrete_information(
     of the others is compared with all ``n`` samples.
 
     Args:
-      sizes: how many classes each factor has.
-      neighbors: which nearest neighbor sets the radius.
       norm: for the difference between two rows.
     """
     n = codes.shape[0]
@@ -473,7 +466,6 @@ def joint_continuous_information(
 
     Args:
       periods: those of circular factors, whose distance is the shorter way around; None: the values lie on a line.
-      neighbors: which nearest neighbor sets the radius.
     """
     n, k = values.shape
     values = (over_deviation(values) if periods is None else _around(values, periods)).T

@@ -58,7 +58,6 @@ def neural_information(
         shuffles of themselves; the result is the value of the best epoch. ``"in_sample"`` (the authors' form): the
         training samples themselves, with one shuffle; the result is the best of the last five epochs, which
         memorization can push above the true value.
-      max_epochs: the most epochs.
       width: hidden units per input.
       groups: equal numbers for samples that belong together; none is trained on and evaluated.
 

@@ -127,7 +127,6 @@ def predict_with_probes(
 
     Args:
       masks: the codes that each of ``r`` probes sees for each of ``k`` factors; the others are 0 for it.
-      recipe: how the probes are trained.
       width: how many rectified hidden units; None: a linear softmax classifier.
       groups: equal numbers for samples that belong together; the choice among epochs keeps whole ones from training.
 

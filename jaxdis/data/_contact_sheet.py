@@ -73,14 +73,7 @@ def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom
 
 @checked
 def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: Seed = 0, zoom: Zoom = 1) -> None:
-    """Save a data set's contact sheet as a PNG file.
-
-    Args:
-      name: a name in ``DATASETS``.
-      source: the data set's file; None renders the images.
-      seed: seed for the cell whose factors are traversed.
-      zoom: by which each pixel is enlarged.
-    """
+    """Save a data set's contact sheet as a PNG file."""
     if name not in DATASETS:
         raise ValueError(f"name: must be one of {', '.join(DATASETS)}, got {name!r}")
     chosen = DATASETS[name]

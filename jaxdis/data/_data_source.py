@@ -100,11 +100,7 @@ def check_used(sources: Mapping[str, DataSource], data: Iterable[str]) -> None:
 
 
 def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], datasets: Mapping) -> dict[str, DataSource]:
-    """Sources from the command line: ``NAME=PATH`` and ``NAME.OPTION=VALUE``.
-
-    Args:
-      known: the table with data sets.
-    """
+    """Sources from the command line: ``NAME=PATH`` and ``NAME.OPTION=VALUE``."""
     paths = dict(_pair(argument, "source", "NAME=PATH") for argument in arguments)
     settings: dict[str, dict] = {name: {} for name in paths}
     for argument in options:

@@ -279,7 +279,6 @@ def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
     """The path to a data set's complete files.
 
     Args:
-      name: in ``DATASETS``.
       folder: where a download is kept; one that is there already is left as it is.
       source: official files, which are checked instead.
     """

@@ -36,8 +36,6 @@ def cached(
     """The array ``name``, memory-mapped read-only; built with ``build(out)`` if it is missing or incomplete on disk.
 
     Args:
-      name: what the array and its file are called.
-      shape, dtype: as the array has them.
       build: fills ``out``, which is the file itself, mapped for writing, so that building needs no memory as large as
         the array. The file gets its name only when it is complete.
       origin: what the array was built from. A file with another origin, shape, dtype or checksum is rebuilt, and a

@@ -91,12 +91,7 @@ def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
 
 
 def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array, ...] = ()) -> Scene:
-    """Images and instance masks for a batch of scenes.
-
-    Args:
-      min_objects: the fewest objects in the space.
-      tables: as for :func:`jaxdis.data._sprites.gathered_rows`.
-    """
+    """Images and instance masks for a batch of scenes."""
     cut = parts(factors, min_objects)
     n, slots = cut.present.shape
     words = sprites.gathered_rows(tables, cut.objects[..., 3:].reshape(n * slots, -1)).reshape(n, slots, 64, 2)

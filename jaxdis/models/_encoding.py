@@ -46,20 +46,15 @@ def encode(
     """How every member represents images: what the method, or the summary, returns.
 
     Args:
-      method: the zoo's, resolved.
-      params: parameters with leaves ``[m, …]``.
-      images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
       render: pure function ``factors → images`` or ``factors, key → images``. Images are then rendered inside the
         program and never held in memory together.
       key: key for the noise that a renderer draws; None: ``jax.random.key(0)``. An image's noise depends on the key and
         on the image's place alone, not on the batch size.
       batch_size: images at a time, rounded up so that devices share them evenly; None: 256, or fewer where these would
         take more than about 1 GB under one member.
-      devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
       summary: pure function of how one member represents images, applied inside the program, so that masks for many
         images need not be held; defined at module level, since it is compiled in.
       what: which of the method's functions of parameters and images is applied.
-      progress: True draws a bar; a function is called with how many images are encoded and how many there are.
     """
     drawn = render is not None
     rows = _checked_factors(images, render) if drawn else checked_images(images, "images", method.image_shape)
@@ -83,7 +78,6 @@ def decode(
     """Expected images ``[m, n, h, w, c]`` in [0, 1].
 
     Args:
-      method, params, batch_size, devices: as in :func:`encode`.
       codes: ``[m, n, d]``, or ``[n, d]`` for every member (``[…, s, d]`` for slots).
     """
     if not decodes(method):

@@ -50,11 +50,8 @@ def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) ->
     """Reconstruction error, KL divergence and ELBO for images under every member, from one sampled code per image.
 
     Args:
-      zoo: ``m`` variational autoencoders.
-      images: ``[n, h, w, c]``.
       key: image i's noise is drawn with ``fold_in(key, i)``, for every member the same, and depends neither on the
         batch size nor on the other members.
-      batch_size: images at a time.
     """
     method = zoo.config.method
     if not isinstance(method, Vae):

@@ -71,13 +71,7 @@ class Products(NamedTuple):
 
 
 def derivatives(shrink: Callable, enlarge: Callable, by_kernel: Callable) -> Products:
-    """Make functions ``(window, left, right)`` the derivatives of each other.
-
-    Args:
-      shrink: the smaller map from the larger one and the kernel.
-      enlarge: the larger map from the smaller one and the kernel.
-      by_kernel: the kernel's gradient from the larger map and the smaller one.
-    """
+    """Make functions ``(window, left, right)`` the derivatives of each other."""
     smaller, larger, kernel_of = map(_differentiable, (shrink, enlarge, by_kernel))
     smaller.defvjp(
         _with_factors(smaller),

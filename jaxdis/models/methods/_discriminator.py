@@ -55,11 +55,7 @@ def gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], image
     """The discriminator's loss on one batch, and its gradient.
 
     Args:
-      vae: static.
-      state: before this update.
       updated_params: the autoencoder's parameters after this update, which only the order ``sequential`` reads.
-      key: random key for permutations and fresh codes.
-      codes: codes on the autoencoder's batch.
       images: the batch, or its second half for ``split_batch``.
     """
     settings = vae.discriminator

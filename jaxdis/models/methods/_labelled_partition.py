@@ -24,7 +24,6 @@ def check_labels(source, sizes: dict[int, int]) -> None:
     In arrays all labels are checked, from a renderer 1,024 examples.
 
     Args:
-      source: where examples come from.
       sizes: a factor's position → how many classes it has.
     """
     if source.num_factors <= max(sizes):

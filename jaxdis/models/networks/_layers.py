@@ -131,7 +131,6 @@ def draw(key, shapes, scheme: str):
     """Fill a module's parameter tree.
 
     Args:
-      key: typed key.
       shapes: nested dicts whose leaves have a ``shape``; kernels are ``[…, in, out]``. Layers without a kernel are
         normalizations, which begin with scale 1 and bias 0.
       scheme: how weights are distributed:

@@ -85,8 +85,6 @@ def decompose(
     """The three parts of the KL divergence, estimated on one batch.
 
     Args:
-      codes: ``[n, d]``, one draw from each posterior.
-      mean, log_variance: ``[n, d]`` for the posteriors.
       num_data: size ``N`` of the data set that the batch comes from; ``locatello2020`` does not use it.
       estimator: how ``log q(z_j)`` is averaged over the batch, with ``lq[j,i,l] = log q(z_jl | x_i)``:
 

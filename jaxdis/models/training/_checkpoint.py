@@ -89,7 +89,6 @@ class Checkpoints:
         Args:
           state: leaves ``[m, …]`` on the host.
           losses: one NamedTuple per block, with fields ``[m]``.
-          done: updates done.
         """
         if self._directory is None:
             return
@@ -101,10 +100,6 @@ class Checkpoints:
 
     def last(self, shapes: State, kind: type) -> tuple[State, list, int] | None:
         """This run's newest valid checkpoint; damaged ones and other runs' are skipped with a warning.
-
-        Args:
-          shapes: shapes and dtypes that the state must have.
-          kind: NamedTuple with the losses.
 
         Returns:
           State, losses and updates done, as in :meth:`save`; None if there is no valid checkpoint.

@@ -42,11 +42,7 @@ def update(method: Method, state: State, key, hyperparameters, source: Source) -
     """One update. A member whose update is not finite is left unchanged from then on, and its losses are NaN.
 
     Args:
-      method: static.
-      state: the member's.
       key: the member's; the update's own key is ``fold_in(key, step)``.
-      hyperparameters: NamedTuple with scalars.
-      source: images.
     """
 
     def go(learner):
@@ -85,10 +81,6 @@ class Runner:
     """A zoo's members on their devices.
 
     Args:
-      method: what all members run, resolved.
-      keys: ``[m]`` typed keys.
-      hyperparameters: NamedTuple with ``[m]`` each.
-      source: images.
       devices: devices over which members are spread; None: all devices on the default backend.
       execution: ``map``: the members on one device run one after another, each with all its updates before the next;
         ``vmap``: they run together; ``auto``: ``map`` on CPU, ``vmap`` elsewhere.

@@ -67,7 +67,6 @@ def mixture_log_likelihood(
 
     Args:
       log_likelihoods: for each channel under each slot.
-      log_masks: the masks' logarithms.
       mixture: ``"channel"``: every channel in a pixel has its own mixture, as in the released code for the library's
         three models, ``[n, h, w, c]``; ``"pixel"``: all channels in a pixel come from one slot, as in Burgess et al.
         2019 and Greff et al. 2019, ``[n, h, w, 1]``.
