@@ -8,37 +8,13 @@ import math
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 import jax
 
 # Of a GPU, as XLA describes one to itself: what it knows of the device for which it compiles.
-_GPU = """
-gpu_device_info {{
-  threads_per_block_limit: 1024
-  threads_per_warp: 32
-  shared_memory_per_block: 49152
-  shared_memory_per_core: {shared_per_core}
-  threads_per_core_limit: 2048
-  core_count: {cores}
-  fpus_per_core: {units}
-  block_dim_limit_x: 2147483647
-  block_dim_limit_y: 65535
-  block_dim_limit_z: 65535
-  memory_bandwidth: {bandwidth}
-  l2_cache_size: {cache}
-  clock_rate_ghz: {clock}
-  device_memory_size: {memory}
-  shared_memory_per_block_optin: {shared_per_block}
-  cuda_compute_capability {{ major: {capability} }}
-  registers_per_core_limit: 65536
-  registers_per_block_limit: 65536
-}}
-platform_name: "CUDA"
-dnn_version_info {{ major: 9 minor: 7 }}
-runtime_version {{ major: 12 minor: 8 patch: 0 }}
-device_description_str: "{description}"
-"""
+_GPU = Path(__file__).with_name("gpu.pbtxt").read_text()
 
 
 @dataclasses.dataclass(frozen=True)

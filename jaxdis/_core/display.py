@@ -113,8 +113,7 @@ Progress = Callable[[int, int], None] | bool | None
 
 @contextlib.contextmanager
 def reported(progress: Progress, what: str, of: str) -> Iterator[Callable]:
-    """Yield a function ``(done, total, words="")`` that tells the user's function, moves a bar, or does nothing.
-    """
+    """Yield a function ``(done, total, words="")`` that tells the user's function, moves a bar, or does nothing."""
     checked_value("progress", Progress, progress)
     if progress is True:
         with bar(what, of) as show:

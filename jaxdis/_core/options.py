@@ -183,8 +183,7 @@ def is_keys(value: Any) -> bool:
 
 
 def checked_key(key: Any) -> jax.Array:
-    """The typed key that is given as such, as a raw one (``jax.random.PRNGKey(0)``) or as a seed; None is the seed 0.
-    """
+    """The typed key that is given as such, as a raw one (``jax.random.PRNGKey(0)``) or as a seed; None: the seed 0."""
     key = 0 if key is None else key
     if isinstance(key, numbers.Integral) and not isinstance(key, bool) and 0 <= key < 2**32:
         return jax.random.key(int(key))

@@ -1,6 +1,7 @@
 """The table of data sets: what each set is, where it comes from, how to load it, and how to get its files."""
 
 import dataclasses
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -41,11 +42,11 @@ class DataSet:
     title: str
     description: str
     space: FactorSpace
-    shape: tuple[int, int, int]
-    renders: bool
     reads: str
     origin: str
     make: Callable
+    shape: tuple[int, int, int] = (64, 64, 3)
+    renders: bool = True
     references: tuple[str, ...] = ()
     default_file: bool = False
     scenes: Scenes | None = None
@@ -74,202 +75,60 @@ class DataSet:
         )
 
 
-_DSPRITES_FILES = "official npz or hdf5, or a prepared tensorflow-datasets folder"
-_DSPRITES = "Matthey et al. 2017, github.com/google-deepmind/dsprites-dataset"
-_VARIANTS = f"after Locatello et al. 2019, section 4, on sprites of {_DSPRITES}"
-_OWN_RENDERER = "drawn by jaxdis (Apache-2.0); files on their publisher's terms"
-_STANDIN = "made for jaxdis (Apache-2.0)"
+_WORDS = tomllib.loads(Path(__file__).with_name("data_sets.toml").read_text(encoding="utf-8"))
 
 
-def _scream(source=None, **options):
-    """Its only required file is the painting, so ``source`` on the command line means the painting."""
-    return catalog.scream_dsprites(painting=source, **options)
+def _row(name: str, space: FactorSpace, make: Callable, **more) -> DataSet:
+    """A row whose words are in ``data_sets.toml``."""
+    words = _WORDS[name]
+    return DataSet(**words | {"references": tuple(words["references"])}, space=space, make=make, **more)
 
+
+# Of the command line's source, the painting is the only one that Scream-dSprites needs; of the others, the first
+# arguments are no sources.
+_MAKES = {
+    "scream_dsprites": lambda source=None, **options: catalog.scream_dsprites(painting=source, **options),
+    "multi_dsprites": lambda source=None, **options: catalog.multi_dsprites(source=source, **options),
+    "clevr6": lambda source=None, **options: catalog.clevr6(source=source, **options),
+}
+_OF_SPRITES = Scenes(
+    multi_sprites.labels,
+    multi_sprites.masks,
+    multi_sprites.complete,
+    multi_sprites.steps,
+    categorical=("shape",),
+    background="background",
+    extrinsic=("orientation", "x", "y"),
+)
+_OF_SOLIDS = Scenes(
+    clevr_space.labels,
+    clevr_space.masks,
+    clevr_space.complete,
+    clevr_space.radius,
+    categorical=("shape", "material"),
+    extrinsic=("rotation", "x", "y"),
+)
 
 DATASETS: dict[str, DataSet] = {
-    "dsprites": DataSet(
-        title="dSprites",
-        description="white square, ellipse or heart on black",
-        space=sprites.SPACE,
-        shape=(64, 64, 1),
-        renders=True,
-        reads=_DSPRITES_FILES,
-        origin=f"{_DSPRITES}; {_OWN_RENDERER}",
-        make=catalog.dsprites,
-        references=("matthey2017",),
-    ),
-    "hearts": DataSet(
-        title="Hearts",
-        description="upright hearts of dSprites, 32 × 32: models train in seconds",
-        space=HEARTS_SPACE,
-        shape=(32, 32, 1),
-        renders=True,
-        reads="",
-        origin=f"made for jaxdis from sprites of {_DSPRITES}; {_OWN_RENDERER}",
-        make=catalog.hearts,
-        references=("matthey2017",),
-    ),
-    "color_dsprites": DataSet(
-        title="Color-dSprites",
-        description="dSprites, each sprite in a random color (drawn again each time)",
-        space=sprites.SPACE,
-        shape=(64, 64, 3),
-        renders=True,
-        reads=_DSPRITES_FILES,
-        origin=f"{_VARIANTS}; {_OWN_RENDERER}",
-        make=catalog.color_dsprites,
-        references=("locatello2019", "matthey2017"),
-    ),
-    "noisy_dsprites": DataSet(
-        title="Noisy-dSprites",
-        description="dSprites on uniform noise (drawn again each time)",
-        space=sprites.SPACE,
-        shape=(64, 64, 3),
-        renders=True,
-        reads=_DSPRITES_FILES,
-        origin=f"{_VARIANTS}; {_OWN_RENDERER}",
-        make=catalog.noisy_dsprites,
-        references=("locatello2019", "matthey2017"),
-    ),
-    "scream_dsprites": DataSet(
-        title="Scream-dSprites",
-        description="dSprites as negatives on random pieces of a painting",
-        space=sprites.SPACE,
-        shape=(64, 64, 3),
-        renders=False,
-        reads="a picture file of Munch's The Scream",
-        origin=f"{_VARIANTS}; painting: Wikimedia Commons, The_Scream.jpg, public domain",
-        make=_scream,
-        references=("locatello2019", "matthey2017"),
-        default_file=True,
-    ),
-    "multi_dsprites": DataSet(
-        title="Multi-dSprites",
-        description="1 to 4 (at most 5) colored sprites that occlude one another, with instance masks",
-        space=multi_sprites.space(),
-        shape=(64, 64, 3),
-        renders=True,
-        reads=_DSPRITES_FILES,
-        origin=f"after Dang-Nhu 2022, table 7, on sprites of {_DSPRITES}; {_OWN_RENDERER}",
-        make=lambda source=None, **options: catalog.multi_dsprites(source=source, **options),
-        references=("dangnhu2022", "matthey2017"),
-        scenes=Scenes(
-            multi_sprites.labels,
-            multi_sprites.masks,
-            multi_sprites.complete,
-            multi_sprites.steps,
-            categorical=("shape",),
-            background="background",
-            extrinsic=("orientation", "x", "y"),
-        ),
-    ),
-    "shapes3d": DataSet(
-        title="Shapes3D",
-        description="an object in a room: hues of floor, wall and object, scale, shape, orientation",
-        space=SHAPES3D_SPACE,
-        shape=(64, 64, 3),
-        renders=True,
-        reads="official hdf5, or a prepared tensorflow-datasets folder",
-        origin=f"Burgess and Kim 2018, github.com/google-deepmind/3d-shapes; {_OWN_RENDERER}",
-        make=catalog.shapes3d,
-        references=("burgesskim2018",),
-    ),
-    "mpi3d": DataSet(
-        title="MPI3D",
-        description="a robot arm holding an object (variants toy, realistic, real, complex, challenge)",
-        space=image_files.MPI3D_SPACE,
-        shape=(64, 64, 3),
-        renders=False,
-        reads="official npz",
-        origin="Gondal et al. 2019, github.com/rr-learning/disentanglement_dataset; CC BY 4.0",
-        make=catalog.mpi3d,
-        references=("gondal2019",),
-    ),
-    "cars3d": DataSet(
-        title="Cars3D",
-        description="183 car models from 4 elevations and 24 azimuths",
-        space=image_files.CARS3D_SPACE,
-        shape=(64, 64, 3),
-        renders=False,
-        reads="official tar.gz or the folder it unpacks to",
-        origin=f"Reed et al. 2015, {image_files.CARS3D_URL}; on its publisher's terms",
-        make=catalog.cars3d,
-        references=("reed2015",),
-    ),
-    "smallnorb": DataSet(
-        title="SmallNORB",
-        description="gray toys under a moving camera and lamp; the instance is hidden (drawn again each time)",
-        space=image_files.SMALLNORB_SPACE,
-        shape=(64, 64, 1),
-        renders=False,
-        reads="folder of the six official matrices (.mat or .mat.gz), or a prepared tensorflow-datasets folder",
-        origin=f"LeCun et al. 2004, {image_files.SMALLNORB_URL}; for research, not to be sold",
-        make=catalog.smallnorb,
-        references=("lecun2004",),
-    ),
-    "teapots": DataSet(
-        title="Teapots",
-        description="a teapot seen from a hemisphere, in any color; all factors are continuous",
-        space=teapot.SPACE,
-        shape=(64, 64, 3),
-        renders=True,
-        reads="official npz",
-        origin=f"Eastwood and Williams 2018, github.com/cianeastwood/qedr; {_OWN_RENDERER}",
-        make=catalog.teapots,
-        references=("eastwood2018",),
-    ),
-    "clevr6": DataSet(
-        title="CLEVR6",
-        description="3 to 6 solids of rubber or metal on a plane, with shadows, mirrors and instance masks",
-        space=clevr_space.space(),
-        shape=(128, 128, 3),
-        renders=True,
-        reads="official TFRecord file of CLEVR with masks, or a prepared tensorflow-datasets folder",
-        origin="after Johnson et al. 2017 and Dang-Nhu 2022, table 7; masks: Kabra et al. 2019, "
-        f"github.com/google-deepmind/multi_object_datasets; {_OWN_RENDERER}",
-        make=lambda source=None, **options: catalog.clevr6(source=source, **options),
-        references=("dangnhu2022", "greff2019", "johnson2017", "kabra2019"),
-        scenes=Scenes(
-            clevr_space.labels,
-            clevr_space.masks,
-            clevr_space.complete,
-            clevr_space.radius,
-            categorical=("shape", "material"),
-            extrinsic=("rotation", "x", "y"),
-        ),
-    ),
-    "standin_turntable": DataSet(
-        title="Stand-in for Cars3D",
-        description="NOT Cars3D: box cars with its factors, sizes and image shape, to run code without the file",
-        space=standins.TURNTABLE_SPACE,
-        shape=(64, 64, 3),
-        renders=True,
-        reads="",
-        origin=_STANDIN,
-        make=catalog.standin_turntable,
-    ),
-    "standin_gray_turntable": DataSet(
-        title="Stand-in for SmallNORB",
-        description="NOT SmallNORB: gray box toys with its factors (hidden instance too), to run code without the file",
-        space=standins.GRAY_TURNTABLE_SPACE,
-        shape=(64, 64, 1),
-        renders=True,
-        reads="",
-        origin=_STANDIN,
-        make=catalog.standin_gray_turntable,
-    ),
-    "standin_arm": DataSet(
-        title="Stand-in for MPI3D",
-        description="NOT MPI3D: an arm of one link with its factors and sizes, to run code without the file",
-        space=standins.ARM_SPACE,
-        shape=(64, 64, 3),
-        renders=True,
-        reads="",
-        origin=_STANDIN,
-        make=catalog.standin_arm,
-    ),
+    name: _row(name, space, _MAKES.get(name) or getattr(catalog, name), **more)
+    for name, space, more in (
+        ("dsprites", sprites.SPACE, {"shape": (64, 64, 1)}),
+        ("hearts", HEARTS_SPACE, {"shape": (32, 32, 1)}),
+        ("color_dsprites", sprites.SPACE, {}),
+        ("noisy_dsprites", sprites.SPACE, {}),
+        ("scream_dsprites", sprites.SPACE, {"renders": False, "default_file": True}),
+        ("multi_dsprites", multi_sprites.space(), {"scenes": _OF_SPRITES}),
+        ("shapes3d", SHAPES3D_SPACE, {}),
+        ("mpi3d", image_files.MPI3D_SPACE, {"renders": False}),
+        ("cars3d", image_files.CARS3D_SPACE, {"renders": False}),
+        ("smallnorb", image_files.SMALLNORB_SPACE, {"shape": (64, 64, 1), "renders": False}),
+        ("teapots", teapot.SPACE, {}),
+        ("clevr6", clevr_space.space(), {"shape": (128, 128, 3), "scenes": _OF_SOLIDS}),
+        ("standin_turntable", standins.TURNTABLE_SPACE, {}),
+        ("standin_gray_turntable", standins.GRAY_TURNTABLE_SPACE, {"shape": (64, 64, 1)}),
+        ("standin_arm", standins.ARM_SPACE, {}),
+    )
 }
-
 
 # Data sets that tensorflow-datasets downloads, by their names there.
 _DOWNLOADED = {"dsprites": "dsprites", "shapes3d": "shapes3d", "smallnorb": "smallnorb", "clevr6": "clevr"}

@@ -67,8 +67,7 @@ def axes_in(ax, width: float, height: float):
 
 
 def numbers(name: str, values, *axes: str, **sizes: int) -> np.ndarray:
-    """An array of numbers with the named axes, which have the given sizes; NaN for those without a place in a picture.
-    """
+    """An array of numbers with the named axes, which have the given sizes; NaN for those without a place in it."""
     array = as_numpy(values, name)
     wanted = [sizes.get(axis) for axis in axes]
     fits = array.ndim == len(axes) and all(size in (None, n) for size, n in zip(wanted, array.shape, strict=True))

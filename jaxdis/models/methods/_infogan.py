@@ -11,7 +11,7 @@ from jaxdis._core import random
 from jaxdis._core.options import Count
 from jaxdis._core.platforms import on_cpu
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._method import About, Variant, all_finite
+from jaxdis.models.methods._method import Variant, about_of, all_finite
 from jaxdis.models.methods._optimizer import averaged, divisor, split
 from jaxdis.models.methods._resnet_vae import ResidualMethod, signed
 from jaxdis.models.networks._functions import PRODUCTS
@@ -84,11 +84,7 @@ class InfoGan(ResidualMethod):
 
     critic_updates: Count = 5
 
-    about: ClassVar = About(
-        "InfoGAN",
-        "Generates images from codes that a Wasserstein critic's trunk can read back.",
-        ("eastwood2018", "chen2016", "gulrajani2017"),
-    )
+    about: ClassVar = about_of("infogan")
     losses: ClassVar = Losses
 
     def begin(self, key) -> State:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Positive, Units
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._method import About, Method, Variant, accepted
+from jaxdis.models.methods._method import Method, Variant, about_of, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Convolutional, Mlp, locatello
 from jaxdis.models.networks._functions import Autoencoder, functions_of
@@ -121,18 +121,7 @@ class LabelledPartition(Method):
     optimizer: Any = Adam()
 
     types: ClassVar = (*Method.types, Mlp, Convolutional)
-    about: ClassVar = About(
-        "Labelled partition (not MTD)",
-        "Divides codes into a block per factor by labels of all images; stands in for MTD, which is not published.",
-        ("mahon2024", "sha2021"),
-        {
-            "learning_rate": "learning rate of Adam",
-            "content_weight": "weight of the divergence of the content from its prior",
-            "block_weight": "weight of the distance of blocks from the prototypes of their labels",
-            "label_weight": "weight of the cross-entropy of labels",
-            "swap_weight": "weight of the cross-entropy of labels after a swap",
-        },
-    )
+    about: ClassVar = about_of("labelled_partition")
     losses: ClassVar = Losses
     needs_labels: ClassVar = True
 

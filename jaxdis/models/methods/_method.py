@@ -32,7 +32,9 @@ To add a method, write a frozen dataclass that derives from :class:`Method` and 
 
 import abc
 import dataclasses
+import tomllib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -59,6 +61,16 @@ class About:
     summary: str
     references: tuple[str, ...]
     settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+_ABOUTS = tomllib.loads((Path(__file__).parents[1] / "abouts.toml").read_text(encoding="utf-8"))
+
+
+def about_of(name: str) -> About:
+    """What ``abouts.toml`` says about a method or an objective of the library."""
+    words = {**_ABOUTS.get(_ABOUTS[name].get("like"), {}), **_ABOUTS[name]}
+    words.pop("like", None)
+    return About(**words | {"references": tuple(words["references"])})
 
 
 @dataclasses.dataclass(frozen=True)

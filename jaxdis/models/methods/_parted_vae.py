@@ -13,7 +13,7 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Level, Natural, NonNegative, Positive, Units, check_fields
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._labelled_partition import check_labels, classes_of
-from jaxdis.models.methods._method import About, Method, Variant, accepted
+from jaxdis.models.methods._method import Method, Variant, about_of, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Stacks
 from jaxdis.models.networks._layers import Dense, apply, draw, shapes_of
@@ -107,22 +107,6 @@ class Losses(NamedTuple):
     entropy: Array
     overlap: Array
     labelled: Array
-
-
-# What each setting is.
-SETTINGS = {
-    "learning_rate": "learning rate of Adam",
-    "labelled_learning_rate": "learning rate of the labelled updates' Adam",
-    "z_capacity": "final capacity C_z, nats",
-    "z_weight": "γ_z, weight of the deviation from C_z",
-    "u_capacity": "final capacity C_u, nats",
-    "u_weight": "γ_u, weight of the deviation from C_u",
-    "capacity_steps": "updates over which capacities rise",
-    "category_weight": "γ_c, weight of the divergence of the mean category from its prior",
-    "entropy_weight": "γ_h, weight of the entropy of the category",
-    "overlap_weight": "γ_b, weight of the overlap of the classes' priors",
-    "overlap_threshold": "Bhattacharyya coefficient that costs nothing",
-}
 
 
 class Latents(NamedTuple):
@@ -284,12 +268,7 @@ class PartedVae(Method):
     labelled_plateau: Plateau = Plateau(threshold=0.1, cooldown=2, smallest_change=1e-6)
 
     types: ClassVar = (*Method.types, Stacks, Plateau)
-    about: ClassVar = About(
-        "PartedVAE",
-        "Splits codes into those that depend on a category and those that do not, with or without labels.",
-        ("hajimiri2021", "mahon2024"),
-        SETTINGS,
-    )
+    about: ClassVar = about_of("parted_vae")
     losses: ClassVar = Losses
 
     def __post_init__(self):
@@ -481,14 +460,5 @@ class PartedVae(Method):
 
 
 PartedVae.variants = {
-    "parted_vae": Variant(Settings, "z_weight", about=PartedVae.about),
-    "parted_vae_ss": Variant(
-        Settings,
-        "z_weight",
-        about=dataclasses.replace(
-            PartedVae.about,
-            title="PartedVAE, semi-supervised",
-            summary="Learns its categories from labels of some images as well.",
-        ),
-    ),
+    name: Variant(Settings, "z_weight", about=about_of(name)) for name in ("parted_vae", "parted_vae_ss")
 }

@@ -12,7 +12,7 @@ from jaxdis._core import random
 from jaxdis._core.factorizations import eigh, left_singular
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._method import About, Method, Variant, all_finite
+from jaxdis.models.methods._method import Method, Variant, about_of, all_finite
 
 # Of a renderer, when no number of images is given.
 _DRAWN = 10_000
@@ -81,11 +81,7 @@ class Pca(Method):
     num_images: Count | None = None
     batch_size: Count = 256
 
-    about: ClassVar = About(
-        "Principal components",
-        "Projects standardized pixels on the directions of greatest variance.",
-        ("eastwood2018", "musco2015"),
-    )
+    about: ClassVar = about_of("pca")
     losses: ClassVar = Losses
     log_every: ClassVar = 1
     checkpoint_every: ClassVar = 1
@@ -223,9 +219,7 @@ class Pca(Method):
         return jax.lax.scan(part, start, jnp.arange(0, count, size))[0]
 
 
-Pca.variants = {
-    "pca": Variant(Settings, about=About(Pca.about.title, Pca.about.summary, Pca.about.references)),
-}
+Pca.variants = {"pca": Variant(Settings, about=Pca.about)}
 
 
 def _orthonormal(block: Float[Array, "p w"], scale) -> Float[Array, "p w"]:

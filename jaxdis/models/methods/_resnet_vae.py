@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._method import About, Method, Variant, accepted
+from jaxdis.models.methods._method import Method, Variant, about_of, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._functions import PRODUCTS
 from jaxdis.models.networks._layers import normalized
@@ -107,11 +107,7 @@ class ResnetVae(ResidualMethod):
     Reference: Eastwood & Williams 2018, §4.2 and appendix A, with β = 1 and 6 for 125,000 updates (50 epochs).
     """
 
-    about: ClassVar = About(
-        "VAE with residual networks",
-        "Reconstructs images from Gaussian codes by residual networks with batch normalization.",
-        ("eastwood2018", "kingma2014", "higgins2017"),
-    )
+    about: ClassVar = about_of("resnet_vae")
     losses: ClassVar = Losses
     has_prior: ClassVar = True
 

@@ -13,7 +13,7 @@ from jaxdis._core.options import Count, shown
 from jaxdis.codes import Posterior
 from jaxdis.models.methods import _discriminator as discriminator
 from jaxdis.models.methods._discriminator import DiscriminatorTraining
-from jaxdis.models.methods._method import About, Method, all_finite
+from jaxdis.models.methods._method import Method, about_of, all_finite
 from jaxdis.models.methods._optimizer import Adam, Optimizer
 from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
 from jaxdis.models.networks._functions import Autoencoder, check_hashable, check_network, functions_of
@@ -86,11 +86,7 @@ class Vae(Method):
     micro_batch: Count | None = dataclasses.field(default=None, metadata={"identity": False})
 
     types: ClassVar = (*Method.types, DiscriminatorTraining, Discriminator, Mlp, Convolutional)
-    about: ClassVar = About(
-        "Variational autoencoder",
-        "Reconstructs images from Gaussian codes under one of six objectives.",
-        ("kingma2014", "locatello2020"),
-    )
+    about: ClassVar = about_of("vae")
     losses: ClassVar = Losses
     variants: ClassVar = OBJECTIVES
     has_prior: ClassVar = True

@@ -16,7 +16,7 @@ from jaxdis._core.factorizations import cholesky
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._labelled_partition import check_labels
-from jaxdis.models.methods._method import About, Method, Variant, accepted
+from jaxdis.models.methods._method import Method, Variant, about_of, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Stacks
 from jaxdis.models.networks._layers import Dense, Perceptron, apply, draw, shapes_of
@@ -145,16 +145,6 @@ class Losses(NamedTuple):
     relation: Array
 
 
-# What each setting is.
-SETTINGS = {
-    "learning_rate": "learning rate of all four Adams",
-    "warmup_steps": "updates with the uniform prior",
-    "covariance": "share of the classes' covariance that their Gaussians have",
-    "adversarial_weight": "w, weight of the adversarial losses",
-    "relation_weight": "weight of the relations' error",
-}
-
-
 def generator_loss(odds: Float[Array, " n"]) -> Float[Array, ""]:
     """How far the discriminator is from mistaking codes for draws from the prior."""
     return jax.nn.softplus(-odds).mean()
@@ -270,12 +260,7 @@ class WeakDe(Method):
     optimizer: Any = Adam()
 
     types: ClassVar = (*Method.types, Stacks)
-    about: ClassVar = About(
-        "WeakDE",
-        "Pulls codes toward a Gaussian per class, which some labelled images define.",
-        ("valenti2022", "mahon2024"),
-        SETTINGS,
-    )
+    about: ClassVar = about_of("weak_de")
     losses: ClassVar = Losses
     needs_labels: ClassVar = True
 

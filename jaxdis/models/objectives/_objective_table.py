@@ -23,7 +23,7 @@ from typing import Any
 
 from jaxtyping import Array
 
-from jaxdis.models.methods._method import About, Variant
+from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.objectives._losses import Hyperparameters, Terms, regularized, with_discriminator
 
 Number = int | float
@@ -158,84 +158,11 @@ def dip_ii(
     )
 
 
-_RATE = {"learning_rate": "learning rate of Adam"}
-_WARM_UP = {"warmup_steps": "updates over which a(t) rises linearly from 0 to 1; 0: a(t) = 1"}
-_COVARIANCE = {
-    "lambda_off_diagonal": "λ_od, weight of the squared covariances of different codes",
-    "diagonal_factor": "λ_d / λ_od, where λ_d weighs the squared deviations of variances from 1",
-}
-
 OBJECTIVES: dict[str, Objective] = {
-    "beta": Objective(
-        beta,
-        "beta",
-        about=About(
-            "β-VAE",
-            "Weighs the divergence from the prior.",
-            ("higgins2017", "locatello2020", "mahon2024"),
-            {"beta": "β, weight of the KL divergence; 1 is the plain VAE", **_RATE, **_WARM_UP},
-        ),
-    ),
-    "annealed": Objective(
-        annealed,
-        "capacity",
-        about=About(
-            "AnnealedVAE",
-            "Keeps the divergence from the prior at a capacity that rises during training.",
-            ("burgess2018", "locatello2020"),
-            {
-                "capacity": "final capacity C, nats",
-                "gamma": "γ, weight of the deviation from the capacity",
-                "capacity_steps": "updates over which C(t) rises linearly from 0 to C",
-                **_RATE,
-            },
-        ),
-    ),
-    "factor": Objective(
-        factor,
-        "gamma",
-        with_discriminator,
-        discriminator=True,
-        about=About(
-            "FactorVAE",
-            "Penalizes the total correlation of the codes as a discriminator estimates it.",
-            ("kim2018", "locatello2020"),
-            {
-                "gamma": "γ, weight of the total correlation",
-                "learning_rate": "learning rate of the autoencoder's Adam",
-                "discriminator_learning_rate": "learning rate of the discriminator's Adam",
-                **_WARM_UP,
-            },
-        ),
-    ),
-    "beta_tc": Objective(
-        beta_tc,
-        "beta",
-        about=About(
-            "β-TCVAE",
-            "Penalizes the total correlation of the codes as estimated on the batch.",
-            ("chen2018", "locatello2020"),
-            {"beta": "β, weight of the total correlation; 1 is the plain VAE", **_RATE},
-        ),
-    ),
-    "dip_i": Objective(
-        dip_i,
-        "lambda_off_diagonal",
-        about=About(
-            "DIP-VAE-I",
-            "Pulls the covariance of posterior means toward the identity.",
-            ("kumar2018", "locatello2020"),
-            {**_COVARIANCE, **_RATE},
-        ),
-    ),
-    "dip_ii": Objective(
-        dip_ii,
-        "lambda_off_diagonal",
-        about=About(
-            "DIP-VAE-II",
-            "Pulls the covariance of sampled codes toward the identity.",
-            ("kumar2018", "locatello2020"),
-            {**_COVARIANCE, **_RATE},
-        ),
-    ),
+    "beta": Objective(beta, "beta", about=about_of("beta")),
+    "annealed": Objective(annealed, "capacity", about=about_of("annealed")),
+    "factor": Objective(factor, "gamma", with_discriminator, discriminator=True, about=about_of("factor")),
+    "beta_tc": Objective(beta_tc, "beta", about=about_of("beta_tc")),
+    "dip_i": Objective(dip_i, "lambda_off_diagonal", about=about_of("dip_i")),
+    "dip_ii": Objective(dip_ii, "lambda_off_diagonal", about=about_of("dip_ii")),
 }

@@ -16,7 +16,6 @@ from jaxdis.data._cell_draws import Listed
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.models._images import Images, check_unit_values, checked_images, noise_key, unit_images
 
-
 # Run directories know these functions by where they were when the first of them were written.
 _FIRST_NAMES = {
     "jaxdis.data._sprites.draw_hearts": "jaxdis.data._hearts.draw",

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
-from jaxdis.models.methods._method import About, Variant
+from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.methods._optimizer import split
 from jaxdis.models.methods.slots._base import (
     Model,
@@ -33,16 +33,9 @@ from jaxdis.models.networks._layers import (
 )
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, GatedDecoder, GatedEncoder, SlotEncoder
 
-SETTINGS = {
-    "goal": "GECO's goal for the error, nats for each pixel and channel",
-    "least": "GECO's least weight of the KL divergences",
-    "step": "GECO's step length for images of 64 × 64 pixels",
-    "deviation": "standard deviation of a pixel under a slot",
-}
-
 
 class Settings(NamedTuple):
-    """See :data:`SETTINGS`; Engelcke et al. 2020, for Multi-dSprites.
+    """See ``abouts.toml``; Engelcke et al. 2020, for Multi-dSprites.
 
     No error is below ``log(deviation) + 0.919`` per pixel and channel: a lower goal cannot be met.
     """
@@ -125,12 +118,7 @@ class Genesis(SlotMethod):
     encoder_hidden: Units = 256
     decoder: Counts = (32, 32, 32, 32)
 
-    about: ClassVar = About(
-        "GENESIS",
-        "Draws masks and what they show from autoregressive codes with learned priors.",
-        ("engelcke2020", "rezende2018", "dangnhu2022"),
-        SETTINGS,
-    )
+    about: ClassVar = about_of("genesis")
     losses: ClassVar = Losses
     has_prior: ClassVar = False
     on_accelerators: ClassVar = None

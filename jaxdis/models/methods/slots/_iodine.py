@@ -9,16 +9,14 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.options import Count, Counts, Positive, Units
-from jaxdis.models.methods._method import About, Variant
+from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.methods.slots._base import Model, SlotMethod, log_normal, mixture_log_likelihood, over_slots
 from jaxdis.models.networks._layers import begin
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, Memory, Refinement, coordinates
 
-SETTINGS = {"deviation": "standard deviation of a pixel under a slot"}
-
 
 class Settings(NamedTuple):
-    """See :data:`SETTINGS`; Dang-Nhu 2022, appendix C.2, has 0.14 instead of 0.1 for Multi-dSprites."""
+    """See ``abouts.toml``; Dang-Nhu 2022, appendix C.2, has 0.14 instead of 0.1 for Multi-dSprites."""
 
     deviation: float = 0.14
     learning_rate: float = 3e-4
@@ -111,12 +109,7 @@ class Iodine(SlotMethod):
     ramp: Literal["released", "printed"] = "released"
     clip: Positive | None = None
 
-    about: ClassVar = About(
-        "IODINE",
-        "Refines the posterior of every slot by a network that sees the gradient of the evidence.",
-        ("greff2019", "dangnhu2022"),
-        SETTINGS,
-    )
+    about: ClassVar = about_of("iodine")
     losses: ClassVar = Losses
     has_prior: ClassVar = True
     has_goal: ClassVar = False

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
-from jaxdis.models.methods._method import About, Variant
+from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.methods._optimizer import RmsProp
 from jaxdis.models.methods.slots._base import (
     Model,
@@ -24,18 +24,9 @@ from jaxdis.models.methods.slots._base import (
 from jaxdis.models.networks._layers import begin
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, SlotEncoder, Unet
 
-SETTINGS = {
-    "gamma": "weight of the mask loss",
-    "goal": "GECO's goal for the error, nats for each pixel and channel",
-    "least": "GECO's least weight of the KL divergence",
-    "step": "GECO's step length for images of 64 × 64 pixels",
-    "background_deviation": "standard deviation of a pixel under the first slot",
-    "deviation": "standard deviation of a pixel under the other slots",
-}
-
 
 class Settings(NamedTuple):
-    """See :data:`SETTINGS`; Dang-Nhu 2022, appendix C.2, for Multi-dSprites."""
+    """See ``abouts.toml``; Dang-Nhu 2022, appendix C.2, for Multi-dSprites."""
 
     gamma: float = 0.5
     goal: float = -1.78
@@ -96,12 +87,7 @@ class Monet(SlotMethod):
     kl: Literal["sampled", "exact"] = "sampled"
     optimizer: Any = RmsProp()
 
-    about: ClassVar = About(
-        "MONet",
-        "Cuts an image into slots by attention, and encodes each slot by one autoencoder.",
-        ("burgess2019", "rezende2018", "dangnhu2022"),
-        SETTINGS,
-    )
+    about: ClassVar = about_of("monet")
     losses: ClassVar = Losses
     has_prior: ClassVar = True
 
