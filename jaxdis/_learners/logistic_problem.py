@@ -11,31 +11,10 @@ from jaxtyping import Array, Bool, Float, Int, Num, Shaped
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.factorizations import eigh
-from jaxdis._core.kernels.kernel import Kernel
-from jaxdis._core.kernels.sums import of_own_class
+from jaxdis._core.kernels.sums import of_own_class, thin_product
 from jaxdis._core.loops import times
 from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.classes import Groups
-
-# Terms of a sum that an accelerator computes sooner, for each of its readers, than it would store it and read it again.
-FEW = 16
-
-
-def _in_its_readers(left: Float[Array, "s e"], right: Float[Array, "e n"]) -> Float[Array, "s n"]:
-    if left.shape[1] > FEW:
-        return left @ right
-    return sum(left[:, i, None] * right[i][None, :] for i in range(left.shape[1]))
-
-
-# ``thin_product(left [s, e], right [e, n]) -> [s, n]``, of few numbers ``e``. As a sum of products it becomes a part of
-# what reads it; libraries for products store their results.
-thin_product = Kernel(
-    lambda left, right: left @ right,
-    {"stored": lambda left, right: left @ right, "in its readers": _in_its_readers},
-    cpu="stored",
-    accelerator="in its readers",
-)
-
 
 # Samples whose logits are held at one time: the fastest of 200 to 2,000 on a CPU.
 ROWS = 1000
