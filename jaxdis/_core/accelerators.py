@@ -22,12 +22,9 @@ class Target:
     """A kind of accelerator and its limits.
 
     Attributes:
-      title: what it is called.
-      platform: the platform whose forms of primitives it takes.
       topology: how XLA names it; for a GPU, its description.
       bytes_per_second: of its memory.
       flops_per_second: of float32 products and sums at full precision.
-      memory: bytes.
       copied_per_second: bytes from ordinary memory of the host; as measured on a server with an H200.
     """
 

@@ -431,10 +431,8 @@ class View:
     """What determines a picture's outlines, given factors.
 
     Attributes:
-      side: the picture's height and width, in pixels.
       rotation: ``released``: the angle is the factor's value in radians, as in the released code, which draws it from 0
         to 360 and writes it to a field in radians; ``degrees``: the angle is the factor's value in degrees.
-      min_objects: the fewest objects in the space.
     """
 
     side: Count = 128
@@ -471,10 +469,8 @@ class Draw:
     """A ``draw`` for :class:`~jaxdis.data._render.Render`.
 
     Attributes:
-      view: how the picture is seen.
       bounce: whether metal mirrors the scene; otherwise it is matte with highlights.
       shadows: whether solids cast shadows.
-      supersampled: rays per pixel in each direction.
     """
 
     view: View = View()

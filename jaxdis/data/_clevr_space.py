@@ -160,20 +160,6 @@ class SceneSpace(FactorSpace):
         return self._group(key, n, self._reach(radius, circular))
 
     @checked
-    def local_groups(
-        self,
-        key: PRNGKeyArray,
-        radius: Mapping[str, int | float | None],
-        *,
-        groups: Count = 10,
-        samples: Count = 5000,
-        circular: tuple[str, ...] = (),
-    ) -> Float[Array, "n k"]:
-        """As :meth:`FactorSpace.local_groups`, one group after another."""
-        drawn = self._groups(jax.random.split(key, groups), samples, self._reach(radius, circular))
-        return drawn.reshape(groups * samples, self.num_factors)
-
-    @checked
     def allowed(self, factors: Num[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
         """Whether scenes follow the rules, and are not left out; their colors are not checked."""
         keep = FactorSpace.allowed(self, factors)
@@ -204,8 +190,11 @@ class SceneSpace(FactorSpace):
         center_key, draw_key = jax.random.split(key)
         return self._scenes(draw_key, n, reach, self.sample(center_key, 1)[0])
 
+    def _groups(self, keys, n: int, radius: Mapping, circular: tuple[str, ...]) -> Float[Array, "g n k"]:
+        return self._one_by_one(keys, n, self._reach(radius, circular))
+
     @functools.partial(jax.jit, static_argnums=(0, 2, 3))
-    def _groups(self, keys, n: int, reach: Reach) -> Float[Array, "g n k"]:
+    def _one_by_one(self, keys, n: int, reach: Reach) -> Float[Array, "g n k"]:
         return jax.lax.map(lambda key: self._group(key, n, reach), keys)
 
     @functools.partial(jax.jit, static_argnums=(0, 2, 3))
@@ -316,19 +305,3 @@ def radius(of: FactorSpace) -> dict[str, float]:
     """The ``radius`` of :meth:`FactorSpace.local_group` in table 7; shape, material, size and rotation are free."""
     parts = {name: name.split("_")[-1] for name in of.names if name.startswith("object_")}
     return {name: _RADIUS[part] for name, part in parts.items() if part in _RADIUS}
-
-
-def labels(of: FactorSpace) -> dict[str, tuple[str, str]]:
-    """``(object, property)`` for each factor that an object has."""
-    places = {name: name.rpartition("_") for name in of.names if name.startswith("object_")}
-    return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
-
-
-def complete(of) -> FactorSpace:
-    """The scenes in a space, or in a file, on which slots are scored."""
-    return of.complete()
-
-
-def masks(of, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
-    """Instance masks for scenes from a space, or from a file."""
-    return of.masks(factors)

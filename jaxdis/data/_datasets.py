@@ -14,7 +14,7 @@ from jaxdis.data import _standins as standins
 from jaxdis.data import _teapot as teapot
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._scenes import Scenes
+from jaxdis.data._scenes import Scenes, labels_of
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
 from jaxdis.data._sprites import HEARTS_SPACE
 from jaxdis.data.files import _image_files as image_files
@@ -92,7 +92,7 @@ _MAKES = {
     "clevr6": lambda source=None, **options: catalog.clevr6(source=source, **options),
 }
 _OF_SPRITES = Scenes(
-    multi_sprites.labels,
+    labels_of,
     multi_sprites.masks,
     multi_sprites.complete,
     multi_sprites.steps,
@@ -101,9 +101,9 @@ _OF_SPRITES = Scenes(
     extrinsic=("orientation", "x", "y"),
 )
 _OF_SOLIDS = Scenes(
-    clevr_space.labels,
-    clevr_space.masks,
-    clevr_space.complete,
+    labels_of,
+    lambda space, factors: space.masks(factors),
+    lambda space: space.complete(),
     clevr_space.radius,
     categorical=("shape", "material"),
     extrinsic=("rotation", "x", "y"),

@@ -401,9 +401,11 @@ class FactorSpace:
         This is the evaluation set in Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4);
         :func:`jaxdis.evaluate_structured` averages over its groups.
         """
-        keys = jax.random.split(key, groups)
-        drawn = jax.vmap(lambda key: self.local_group(key, samples, radius, circular))(keys)
+        drawn = self._groups(jax.random.split(key, groups), samples, radius, circular)
         return drawn.reshape(groups * samples, self.num_factors)
+
+    def _groups(self, keys, n: int, radius: Mapping, circular: tuple[str, ...]) -> Num[Array, "g n k"]:
+        return jax.vmap(lambda key: self.local_group(key, n, radius, circular))(keys)
 
     def _traced(self, factor) -> Int[Array, ""]:
         return jnp.int32(self.position(factor)) if isinstance(factor, str | int | np.integer) else factor

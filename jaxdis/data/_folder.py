@@ -1,13 +1,11 @@
 """One's own pictures as a data set: files in a folder, read when they are needed, and a table with their factors."""
 
 import dataclasses
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Num, UInt8
 
@@ -17,21 +15,21 @@ from jaxdis._core.options import shown
 from jaxdis._core.table_columns import Missing, columns_of
 from jaxdis._core.table_files import read_npy
 from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._lattice import Digested, from_host, refused
 from jaxdis.data._render import Render, checked_dtype
 from jaxdis.factors import Factors
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".npy")
 # Of the pictures, the share on which metrics are computed, if the others are held out (2 : 1).
 SCORED_SHARE = 2 / 3
-_REFUSED = "{}: must be called on a data set that is rendered, got pictures of files, whose factors cannot be chosen"
 
 
-class Pictures:
-    """Files with ``n`` pictures in one shape, hashable by their names."""
+class Pictures(Digested):
+    """Files with ``n`` pictures in one shape, told apart by their names."""
 
     def __init__(self, paths: Sequence[Path]):
+        super().__init__(len(paths), "\n".join(path.name for path in paths).encode())
         self.paths = tuple(paths)
-        self._digest = hashlib.sha256("\n".join(path.name for path in paths).encode()).hexdigest()[:16]
         shapes = [_shape_of(path) for path in paths]
         channels = max(shape[2] for shape in shapes)
         self.shape = (*shapes[0][:2], channels)
@@ -43,15 +41,6 @@ class Pictures:
                     "pictures to one size"
                 )
 
-    def __eq__(self, other) -> bool:
-        return isinstance(other, Pictures) and self._digest == other._digest
-
-    def __hash__(self) -> int:
-        return hash(self._digest)
-
-    def __repr__(self) -> str:
-        return f"Pictures({len(self.paths)}, {self._digest})"
-
     def read(self, rows) -> np.ndarray:
         """Pictures ``[n, h, w, c]`` uint8."""
         return np.stack([_read(self.paths[row], self.shape) for row in np.asarray(rows).ravel().tolist()])
@@ -59,18 +48,12 @@ class Pictures:
 
 @dataclasses.dataclass(frozen=True)
 class FromFiles:
-    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the pictures numbered ``factors [n, 1]``.
-
-    Files are read through a host callback inside ``jit``.
-    """
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the pictures numbered ``factors [n, 1]``."""
 
     pictures: Pictures
 
     def __call__(self, tables: tuple, factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
-        if not isinstance(factors, jax.core.Tracer):
-            return jnp.asarray(self.pictures.read(factors))
-        result = jax.ShapeDtypeStruct((factors.shape[0], *self.pictures.shape), jnp.uint8)
-        return jax.pure_callback(self.pictures.read, result, factors, vmap_method="sequential")
+        return from_host(self.pictures.read, factors, self.pictures.shape)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,14 +75,7 @@ class PictureSpace(FactorSpace):
         cut = round(self.sizes[0] * SCORED_SHARE)
         return order[: min(samples, cut)], order[cut : cut + test_samples]
 
-    def fix(self, key, factor, n):
-        raise ValueError(_REFUSED.format("fix"))
-
-    def given(self, key, factor, value):
-        raise ValueError(_REFUSED.format("given"))
-
-    def pairs(self, key, factor, n):
-        raise ValueError(_REFUSED.format("pairs"))
+    fix, given, pairs = (refused(name, "pictures of files") for name in ("fix", "given", "pairs"))
 
 
 def folder(

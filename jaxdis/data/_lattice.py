@@ -176,11 +176,19 @@ def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key
     return jnp.concatenate([factors[:, :column], drawn, factors[:, column:]], 1)
 
 
+def from_host(read: Callable, factors: Num[Array, "n k"], shape: tuple[int, ...]) -> UInt8[Array, "n h w c"]:
+    """Images that ``read(factors)`` finds on the host: directly outside of ``jit``, inside through a callback."""
+    if not isinstance(factors, jax.core.Tracer):
+        return jnp.asarray(read(factors))
+    result = jax.ShapeDtypeStruct((factors.shape[0], *shape), jnp.uint8)
+    return jax.pure_callback(read, result, factors, vmap_method="sequential")
+
+
 @dataclasses.dataclass(frozen=True)
 class HostGather:
     """A ``draw`` that reads images from a memory-mapped file, for lattices larger than memory.
 
-    It indexes the file directly outside ``jit`` and through a host callback inside. ``open`` is a module-level function
+    ``open`` is a module-level function
     ``path → array [cells, height, width, channels]`` uint8.
     """
 
@@ -190,10 +198,7 @@ class HostGather:
     shape: tuple[int, int, int]
 
     def __call__(self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
-        if not isinstance(factors, jax.core.Tracer):
-            return jnp.asarray(self._read(factors))
-        result = jax.ShapeDtypeStruct((factors.shape[0], *self.shape), jnp.uint8)
-        return jax.pure_callback(self._read, result, factors, vmap_method="sequential")
+        return from_host(self._read, factors, self.shape)
 
     def _read(self, factors) -> np.ndarray:
         rows = np.ravel_multi_index(tuple(np.asarray(factors).T), self.sizes)
@@ -205,21 +210,38 @@ def _opened(open_file: Callable[[str], np.ndarray], path: str) -> np.ndarray:
     return open_file(path)
 
 
-class Listing:
-    """Factors ``values [n, k]`` for ``n`` stored images, hashable by their content."""
+class Digested:
+    """``n`` stored things, hashable by a digest of what tells them apart."""
 
-    def __init__(self, values: np.ndarray):
-        self.values = np.ascontiguousarray(values, np.float32)
-        self._digest = hashlib.sha256(self.values.tobytes()).hexdigest()[:16]
+    def __init__(self, count: int, content: bytes):
+        self._count, self._digest = count, hashlib.sha256(content).hexdigest()[:16]
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, Listing) and self._digest == other._digest
+        return type(other) is type(self) and self._digest == other._digest
 
     def __hash__(self) -> int:
         return hash(self._digest)
 
     def __repr__(self) -> str:
-        return f"Listing({len(self.values)}, {self._digest})"
+        return f"{type(self).__name__}({self._count}, {self._digest})"
+
+
+class Listing(Digested):
+    """Factors ``values [n, k]`` for ``n`` stored images."""
+
+    def __init__(self, values: np.ndarray):
+        self.values = np.ascontiguousarray(values, np.float32)
+        super().__init__(len(values), self.values.tobytes())
+
+
+def refused(name: str, got: str) -> Callable:
+    """A method of a space whose factors cannot be chosen."""
+
+    def refuse(*_, **__):
+        needed = f"{name}: must be called on a data set that is rendered"
+        raise ValueError(f"{needed}, got {got}, whose factors cannot be chosen")
+
+    return refuse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,17 +267,7 @@ class ListedSpace(FactorSpace):
     def _rows(self, n: int, key, rows: Float[Array, "l k"]) -> Float[Array, "n k"]:
         return rows[random.randint(key, (n,), 0, len(rows))]
 
-    def given(self, key, factor, value):
-        raise ValueError(_REFUSED.format("given"))
-
-    def local_group(self, key, n, radius, circular=()):
-        raise ValueError(_REFUSED.format("local_group"))
-
-    def only(self, combination):
-        raise ValueError(_REFUSED.format("only"))
-
-
-_REFUSED = "{}: must be called on a data set that is rendered, got one of stored images, whose factors cannot be chosen"
+    given, local_group, only = (refused(name, "one of stored images") for name in ("given", "local_group", "only"))
 
 
 @dataclasses.dataclass(frozen=True)

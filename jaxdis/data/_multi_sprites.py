@@ -65,12 +65,6 @@ def steps(of: FactorSpace) -> dict[str, int]:
     return {name: _STEPS[name.split("_")[-1]] for name in of.names if name.split("_")[-1] in _STEPS}
 
 
-def labels(of: FactorSpace) -> dict[str, tuple[str, str]]:
-    """``(object, property)`` for each factor except how many objects there are, the background first."""
-    places = {name: name.rpartition("_") for name in of.names if name != "num_objects"}
-    return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
-
-
 def masks(of: FactorSpace, factors: Int[Array, "n k"]) -> UInt8[Array, "n 64 64"]:
     """Instance masks for a space's scenes."""
     return scene(factors, int(of.values[0][0])).masks

@@ -87,6 +87,12 @@ def _masks(masks: Callable, space: FactorSpace, rows: Num[Array, "n k"]) -> Num[
     return masks(space, rows)
 
 
+def labels_of(space: FactorSpace) -> dict[str, tuple[str, str]]:
+    """``(object, property)`` for each factor that an object or the background has, as ``object_1_red``."""
+    places = {name: name.rpartition("_") for name in space.names if name.startswith(("background_", "object_"))}
+    return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
+
+
 def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:
     """Masks ``[n, h, w]`` for images with this height and width, whose pixels average blocks.
 

@@ -244,7 +244,6 @@ class Draw:
     """A ``draw`` for :class:`~jaxdis.data._render.Render`: the nearest surface in each pixel's samples.
 
     Attributes:
-      side: images' height and width, in pixels.
       form: ``points``: the surface is drawn as points, each of which fills the sample it falls into, so that outlines
         are up to half a sample wider; ``triangles``: as triangles (:mod:`jaxdis.data._teapot`); None: points on
         CPU, triangles elsewhere.

@@ -36,23 +36,4 @@ RELATIONS: dict[str, Spec] = {
     "random_forest": Spec(random_forest, title="Importance in random forests"),
 }
 
-__all__ = [
-    "RELATIONS",
-    "Relation",
-    "boosted_trees",
-    "correlation",
-    "impact_intensity",
-    "lasso_importance",
-    "logistic_accuracy",
-    "logistic_importance",
-    "mutual_information",
-    "mutual_information_equal_count",
-    "mutual_information_neighbors",
-    "mutual_information_neural",
-    "mutual_information_sampled",
-    "neighbor_alignment",
-    "r2",
-    "random_forest",
-    "svm_accuracy",
-    "threshold_accuracy",
-]
+__all__ = ["RELATIONS", "Relation", *RELATIONS]

@@ -29,11 +29,7 @@ _LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
 class Window(NamedTuple):
-    """How a kernel moves over the larger map: position ``i`` of the smaller one reads from ``i·stride − before`` on.
-
-    Attributes:
-      precision: of the products.
-    """
+    """How a kernel moves over the larger map: position ``i`` of the smaller one reads from ``i·stride − before`` on."""
 
     size: int
     stride: int

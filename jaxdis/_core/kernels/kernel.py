@@ -19,9 +19,6 @@ class Kernel:
     Attributes:
       reference: the definition on the host, as plain as it can be written. Tests call it; programs do not.
       forms: functions that jit and vmap accept, by name.
-      cpu: which form CPUs take.
-      accelerator: which form GPUs and TPUs take.
-      tpu: which form TPUs take, if it is another.
       in_place: whether the accelerators' form adds to places that are known at run time; deterministic programs for
         GPUs then take the TPUs' form.
     """

@@ -38,11 +38,7 @@ _NUMBERS = ("x", "y", "z", "rotation", "visibility")
 
 @dataclasses.dataclass(frozen=True)
 class FileScenes(ListedSpace):
-    """The scenes of a file, which has masks of its own.
-
-    Attributes:
-      pictures: where the decoded images and masks are.
-    """
+    """The scenes of a file, which has masks of its own."""
 
     pictures: str = dataclasses.field(default="", metadata={"identity": False})
 

@@ -24,11 +24,6 @@ class Set(NamedTuple):
     """How one set of tensorflow-datasets maps onto a lattice.
 
     Attributes:
-      space: the lattice.
-      splits: of the set, in order.
-      labels: the label features, in the order of the lattice.
-      row: shape of a row of the cached array.
-      dtype: type of the cached array.
       convert: ``convert(path, images [n, h, w, c]) → rows``.
       check: ``check(path, array, space)`` raises ValueError if the complete cached array is wrong; None: no check.
     """

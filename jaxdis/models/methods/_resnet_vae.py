@@ -19,16 +19,7 @@ from jaxdis.models.objectives._losses import sample
 
 @dataclasses.dataclass(frozen=True)
 class ResidualMethod(Method):
-    """A method whose networks are residual.
-
-    Attributes:
-      channels: how many channels after the first convolution and after each block; see
-        :mod:`~jaxdis.models.networks._residual`. The default is the paper's, for 64 × 64 images.
-      num_codes: latent coordinates.
-      batch_size: images per update.
-      precision: in matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
-      optimizer: the paper states Adam at 1e-4; its momentum 0 and decay 0.9 are from the released code.
-    """
+    """A method whose networks are residual."""
 
     channels: tuple[Units, ...] = (64, 128, 256, 512, 512)
     num_codes: Units = 10

@@ -141,9 +141,6 @@ def draw(key, shapes, scheme: str):
 
         PyTorch takes a transposed convolution's fan-in from its *output* channels, and so do the last two schemes for
         layers named ``transposed…``.
-
-    Returns:
-      The tree, float32.
     """
     if scheme not in ("glorot", "kaiming", "torch"):
         raise ValueError(f"initialization: must be 'glorot', 'kaiming' or 'torch', got {scheme!r}")

@@ -44,11 +44,7 @@ _ORDER = ("first", "first_norm", *_BLOCKS, "short", "norm1", "conv1", "norm2", "
 
 
 class ResidualEncoder(nn.Module):
-    """Outputs ``[n, o]`` for images ``[n, h, w, c]`` in [−1, 1], normalized over the batch or over each image.
-
-    Attributes:
-      channels: after the first convolution and after each block.
-    """
+    """Outputs ``[n, o]`` for images ``[n, h, w, c]`` in [−1, 1], normalized over the batch or over each image."""
 
     channels: tuple[int, ...]
     num_outputs: int
@@ -67,7 +63,6 @@ class ResidualDecoder(nn.Module):
     """Images in [−1, 1] from codes.
 
     Attributes:
-      channels: in the first map and after each block.
       image_shape: ``(height, width, channels)``, sides that can be halved once per block.
     """
 

@@ -23,14 +23,7 @@ from jaxdis.models.networks._layers import (
 
 
 class SlotEncoder(nn.Module):
-    """3 × 3 convolutions with stride 2, a dense layer, and a dense layer for outputs.
-
-    Attributes:
-      channels: in the convolutions.
-      hidden: width of the dense layer.
-      outputs: how many outputs.
-      activation: between layers.
-    """
+    """3 × 3 convolutions with stride 2, a dense layer, and a dense layer for outputs."""
 
     channels: tuple[int, ...]
     hidden: int
@@ -49,12 +42,6 @@ class BroadcastDecoder(nn.Module):
     """A code concatenated with two coordinates at every pixel, then convolutions with stride 1.
 
     Attributes:
-      channels: in the hidden convolutions.
-      outputs: the image's channels.
-      image_size: height and width.
-      activation: after hidden convolutions.
-      kernel: size of the hidden convolutions.
-      last_kernel: size of the last convolution.
       grown: whether the code is broadcast to an image that is larger by what the convolutions cut off, so that none is
         padded with zeros. Coordinates run from −1 to 1 over what is broadcast.
 
@@ -122,10 +109,6 @@ class Refinement(nn.Module):
     """Convolutions with stride 2, their mean over positions, a dense layer, and a recurrent layer.
 
     Attributes:
-      channels: in the convolutions.
-      kernel: size of their kernels.
-      hidden: width of the dense layer and of the recurrent one.
-      num_codes: length of a code.
       reads_cell: whether updates are read from the cell state, rather than from the output.
     """
 
@@ -167,8 +150,6 @@ class Unet(nn.Module):
     Attributes:
       channels: in each block on the way down. On the way up, a block has as many as the map that its output is
         concatenated with, and the last block as many as the first.
-      hidden: width of the two inner dense layers.
-      image_shape: the inputs' shape.
 
     Reference: Burgess et al. 2019, appendix B.2, in the form that Engelcke et al. 2020 released.
     """
@@ -218,12 +199,7 @@ class Block(nn.Module):
 
 
 class GatedEncoder(nn.Module):
-    """5 × 5 convolutions, then one over the whole map.
-
-    Attributes:
-      channels, strides: for the convolutions; strides are 1 or 2.
-      features: the last layer's outputs.
-    """
+    """5 × 5 convolutions, then one over the whole map."""
 
     channels: tuple[int, ...]
     strides: tuple[int, ...]
@@ -243,7 +219,6 @@ class GatedDecoder(nn.Module):
     Attributes:
       channels: in the coarsest map and in each map after it.
       strides: by which each map after it grows, 1 or 2.
-      image_size: the logits' height and width.
     """
 
     channels: tuple[int, ...]

@@ -97,9 +97,6 @@ def decompose(
           column instead of the diagonal.
         * ``mahon2024``: the same, with the log-weight added in every code before the sum, so that the joint counts it d
           times (the code behind Mahon et al. 2024).
-
-    Returns:
-      :class:`Decomposition` with scalars.
     """
     log_ratios = gaussian_log_density(codes[:, None, :], mean[None], log_variance[None])
     own = gaussian_log_density(codes, mean, log_variance).sum(1).mean()

@@ -166,16 +166,13 @@ class SlotMethod(Method):
     - Masks sum to 1 over slots, at every pixel.
 
     Attributes:
-      num_slots: how many slots.
       num_codes: length of the code for what a slot shows.
-      batch_size: images per update.
       micro_batch: images whose gradients are taken at once, which divides the batch: fewer take less memory, and on CPU
         less time. None: up to 4 on CPU, and up to 16 on accelerators, of GENESIS all.
       mixture: whether channels or pixels are mixtures; see
         :func:`~jaxdis.models.methods.slots._base.mixture_log_likelihood`.
       regularized: False leaves the codes' KL divergences out of the loss, the ablation "(R)" of Dang-Nhu 2022.
       precision: in matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
-      optimizer: for all parameters.
     """
 
     num_slots: Count = 5
