@@ -22,6 +22,8 @@ from jaxdis.models.methods._method import Method, Slots
 from jaxdis.models.methods._vae import Vae
 
 _FORMAT = 1
+# Fields that are trees with leaves ``[m, …]``.
+_OF_MEMBERS = ("params", "hyperparameters", "losses", "stopped")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -65,21 +67,14 @@ class Zoo:
 
     def __getitem__(self, which) -> "Zoo":
         """The members at an index (a zoo with one), a slice, several indices or a mask ``[m]``."""
-        rows = np.arange(len(self))[which]
-        rows = np.atleast_1d(rows)
+        rows = np.atleast_1d(np.arange(len(self))[which])
         if not rows.size:
             raise IndexError(
                 f"zoo: must be an index that selects at least one of {len(self)} members, got {shown(which)}"
             )
-        take = lambda tree: jax.tree.map(lambda leaf: np.asarray(leaf)[rows], tree)  # noqa: E731
-        return dataclasses.replace(
-            self,
-            params=take(self.params),
-            hyperparameters=take(self.hyperparameters),
-            losses=take(self.losses),
-            stopped=self.stopped[rows],
-            labels=tuple(self.labels[row] for row in rows),
-        )
+        trees = {name: getattr(self, name) for name in _OF_MEMBERS}
+        taken = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], trees)
+        return dataclasses.replace(self, **taken, labels=tuple(self.labels[row] for row in rows))
 
     def select(self, **wanted) -> "Zoo":
         """The members with these labels: ``zoo.select(model="beta", beta=4.0, seed=[0, 1])``.
@@ -172,17 +167,11 @@ class Zoo:
 
     def _contents(self) -> tuple[dict, dict[str, np.ndarray]]:
         """A file's header and arrays."""
-        header = {
-            "format": _FORMAT,
-            "config": describe(self.config),
-            "labels": list(self.labels),
-            "log_every": self.log_every,
-        }
+        described = {"config": describe(self.config), "labels": list(self.labels), "log_every": self.log_every}
+        header = {"format": _FORMAT, **described}
         arrays = {f"params/{name}": leaf for name, leaf in named_leaves(self.params).items()}
-        arrays |= {
-            f"hyperparameters/{n}": c for n, c in zip(self.hyperparameters._fields, self.hyperparameters, strict=True)
-        }
-        arrays |= {f"losses/{name}": curve for name, curve in self.losses._asdict().items()}
+        for group in ("hyperparameters", "losses"):
+            arrays |= {f"{group}/{name}": column for name, column in getattr(self, group)._asdict().items()}
         return header, {**arrays, "stopped": self.stopped}
 
 
@@ -248,15 +237,9 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
         differing = [name for name in others if own[name] != others[name]]
         if differing:
             raise ValueError(f"zoos: need the same {', '.join(differing)} to be concatenated")
-    join = lambda *leaves: np.concatenate(leaves)  # noqa: E731
-    return dataclasses.replace(
-        first,
-        params=jax.tree.map(join, *(zoo.params for zoo in zoos)),
-        hyperparameters=jax.tree.map(join, *(zoo.hyperparameters for zoo in zoos)),
-        losses=jax.tree.map(join, *(zoo.losses for zoo in zoos)),
-        stopped=np.concatenate([zoo.stopped for zoo in zoos]),
-        labels=tuple(label for zoo in zoos for label in zoo.labels),
-    )
+    trees = ({name: getattr(zoo, name) for name in _OF_MEMBERS} for zoo in zoos)
+    joined = jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)
+    return dataclasses.replace(first, **joined, labels=tuple(label for zoo in zoos for label in zoo.labels))
 
 
 def _shared(zoo: Zoo, first: Zoo) -> dict:

@@ -86,16 +86,16 @@ def _through(tables: np.ndarray, state: np.ndarray) -> np.ndarray:
 
 
 def _example(data: bytes) -> dict[str, np.ndarray]:
+    """Fields by number: 1 of an example are features, 1 of these are name (1) and value (2) of each, and of a value
+    strings (1) or floats (2)."""
     arrays = {}
-    for features in _lengths(memoryview(data), 1):
-        for feature in _lengths(features, 1):
-            name = b"".join(bytes(part) for part in _lengths(feature, 1)).decode()
-            for value in _lengths(feature, 2):
-                strings, floats = _lengths(value, 1), _lengths(value, 2)
-                if strings:
-                    arrays[name] = _joined(strings[-1])
-                elif floats:
-                    arrays[name] = _floats(floats[-1])
+    for feature in (feature for features in _values(memoryview(data), 1) for feature in _values(features, 1)):
+        name = b"".join(_values(feature, 1)).decode()
+        for kind, entries in (field for value in _values(feature, 2) for field in _fields(value)):
+            if kind == 1:
+                arrays[name] = _joined(entries)
+            elif kind == 2:
+                arrays[name] = np.frombuffer(b"".join(_values(entries, 1)), "<f4")
     return arrays
 
 
@@ -107,15 +107,10 @@ def _joined(strings: memoryview) -> np.ndarray:
         rows = rows.reshape(-1, 3)
         if (rows[:, 0] == 10).all() and (rows[:, 1] == 1).all():
             return rows[:, 2]
-    return np.frombuffer(b"".join(_lengths(strings, 1)), np.uint8)
+    return np.frombuffer(b"".join(_values(strings, 1)), np.uint8)
 
 
-def _floats(numbers: memoryview) -> np.ndarray:
-    parts = [value for number, value in _fields(numbers) if number == 1]
-    return np.frombuffer(b"".join(parts), "<f4")
-
-
-def _lengths(message: memoryview, number: int) -> list[memoryview]:
+def _values(message: memoryview, number: int) -> list[memoryview]:
     """The values of one field of a message."""
     return [value for field, value in _fields(message) if field == number]
 
