@@ -1,9 +1,7 @@
 """Names in messages: a few of many, and rows of a table by name, with the nearest one for a name that is unknown."""
 
 import difflib
-import importlib
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
 from jaxdis._core.options import listed, shown
 
@@ -65,32 +63,3 @@ def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere
             hint = f"; give options by {kinds.upper()}[{stem!r}].with_options({options}), in a mapping from names"
         raise ValueError(f"{kinds}: unknown {kind} {shown(name)}{hint}; the {kinds} are {', '.join(table)}")
     return table[name]
-
-
-Row = TypeVar("Row")
-
-
-class Registry(MutableMapping[str, Row]):
-    """Rows by name. The table stands below the package that fills it, and need not import it to be defined."""
-
-    def __init__(self, package: str, rows: dict[str, Row] | None = None):
-        self._package, self._rows = package, dict(rows or {})
-
-    def __getitem__(self, name: str) -> Row:
-        return self._complete()[name]
-
-    def __setitem__(self, name: str, row: Row) -> None:
-        self._rows[name] = row
-
-    def __delitem__(self, name: str) -> None:
-        del self._rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._complete())
-
-    def __len__(self) -> int:
-        return len(self._complete())
-
-    def _complete(self) -> dict[str, Row]:
-        importlib.import_module(self._package)
-        return self._rows

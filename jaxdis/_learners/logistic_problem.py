@@ -129,7 +129,7 @@ class Problem(NamedTuple):
         return Point(parameters, *self.over_blocks(add, (none, none, slopes, jnp.zeros_like(self.hot)), blocks))
 
     def _steepest(self, parameters: Float[Array, "s e"]) -> Float[Array, ""]:
-        """The longest vector of parameters; those of absent classes underflow."""
+        """The longest parameter vector; those for absent classes underflow."""
         return jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
 
     def _exponentials(self, logits: Float[Array, "s r"], bound: Float[Array, ""]) -> tuple:

@@ -46,7 +46,7 @@ def lifted(codes: Float[Array, "n d"], others: Float[Array, "m d"]) -> tuple[Flo
 
 
 def sorted_sums(codes: Float[Array, "n d"]) -> Sorted:
-    """Number, sum and sum of squares of each code's smallest values, shared by the machines of all factors."""
+    """Number, sum and squared sum for each code's smallest values, which the machines for all factors share."""
     ordered = sort_columns(codes).T
     number = jnp.broadcast_to(np.arange(ordered.shape[1] + 1, dtype=np.float32), (ordered.shape[0], codes.shape[0] + 1))
     return Sorted(ordered, jnp.stack([number, _prefix_sums(ordered), _prefix_sums(ordered**2)], axis=1))

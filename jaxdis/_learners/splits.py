@@ -1,4 +1,4 @@
-"""Splits at the edges of quantile bins, from histograms of gradients, and at every threshold between sorted values."""
+"""Splits at quantile bins' edges, from gradients' histograms, and at every threshold between sorted values."""
 
 import functools
 import math

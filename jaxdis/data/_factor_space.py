@@ -1,4 +1,4 @@
-"""Spaces of ground-truth factors, regions of them that can be held out, and all ways to sample them."""
+"""Spaces with ground-truth factors, regions that can be held out, and all ways to sample them."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -41,7 +41,7 @@ def pyramid(sides: int, radius: float, half_height: float) -> np.ndarray:
 
 
 def ball(radius: float) -> np.ndarray:
-    """The regular solid with 14 faces (directions of a cube's corners and sides) around a ball of this radius."""
+    """The regular solid with 14 faces (directions to a cube's corners and sides) around a ball with this radius."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) / np.sqrt(3)
     normals = np.concatenate([corners, np.eye(3), -np.eye(3)])
     return filled(np.concatenate([normals, np.full((14, 1), radius)], 1))

@@ -4,7 +4,6 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from jaxdis._core.lookup import Registry
 from jaxdis._core.options import Count, checked
 from jaxdis.data import DataSource
 from jaxdis.metrics import METRICS, Metric

@@ -38,7 +38,7 @@ _NUMBERS = ("x", "y", "z", "rotation", "visibility")
 
 @dataclasses.dataclass(frozen=True)
 class FileScenes(ListedSpace):
-    """The scenes of a file, which has masks of its own."""
+    """A file's scenes, which have their own masks."""
 
     pictures: str = dataclasses.field(default="", metadata={"identity": False})
 

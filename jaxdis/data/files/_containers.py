@@ -182,7 +182,7 @@ def _rows_equal(path: Path, rows: np.ndarray, needed: np.ndarray, what: str, tol
 
 
 def cell(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
-    """Lattice index of each row of ``factors [n, k]``."""
+    """Each row's lattice index, for ``factors [n, k]``."""
     outside = (factors < 0) | (factors >= np.array(space.sizes))
     if outside.any():
         row, column = (int(i[0]) for i in np.nonzero(outside))

@@ -113,7 +113,7 @@ def _pictures(generate: Callable) -> Callable:
 
 
 def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> Iterator[tuple[int, dict]]:
-    """The examples of the stock builder, from our own reader of the matrices."""
+    """The stock builder's examples, from our own reader for the matrices."""
     dat, cat, info = (image_files.read_matrix(Path(path)) for path in (dat_path, cat_path, info_path))
     labels = image_files.lattice_labels(cat, info)
     names = SETS["smallnorb"].labels
@@ -125,7 +125,7 @@ def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> It
 
 
 def _clevr_examples(self, images_dir_path, question_file, scenes_description_file) -> Iterator[tuple[str, dict]]:
-    """The examples of the stock builder without the questions: scenes and the paths of their pictures, in order."""
+    """The stock builder's examples without the questions: scenes and their pictures' paths, in order."""
     described = Path(scenes_description_file)
     scenes = json.loads(described.read_text())["scenes"] if described.exists() else []
     for number, path in enumerate(sorted(Path(images_dir_path).iterdir())):

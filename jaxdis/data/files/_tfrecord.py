@@ -86,8 +86,7 @@ def _through(tables: np.ndarray, state: np.ndarray) -> np.ndarray:
 
 
 def _example(data: bytes) -> dict[str, np.ndarray]:
-    """Fields by number: 1 of an example are features, 1 of these are name (1) and value (2) of each, and of a value
-    strings (1) or floats (2)."""
+    """Fields by number: an example has features (1), these have names (1) and values (2), strings (1) or floats (2)."""
     arrays = {}
     for feature in (feature for features in _values(memoryview(data), 1) for feature in _values(features, 1)):
         name = b"".join(_values(feature, 1)).decode()
@@ -100,7 +99,7 @@ def _example(data: bytes) -> dict[str, np.ndarray]:
 
 
 def _joined(strings: memoryview) -> np.ndarray:
-    """The bytes of a list of strings."""
+    """A list of strings as bytes."""
     rows = np.frombuffer(strings, np.uint8)
     if len(rows) % 3 == 0 and len(rows):
         # A list of strings of one byte each repeats the bytes 10 (the field), 1 (the length), and the string.
@@ -111,7 +110,7 @@ def _joined(strings: memoryview) -> np.ndarray:
 
 
 def _values(message: memoryview, number: int) -> list[memoryview]:
-    """The values of one field of a message."""
+    """One field's values in a message."""
     return [value for field, value in _fields(message) if field == number]
 
 

@@ -1,4 +1,4 @@
-"""Networks of the object-centric models: encoder and decoder of a slot, refinement, attention and gated layers."""
+"""Networks for object-centric models: a slot's encoder and decoder, refinement, attention and gated layers."""
 
 import math
 from collections.abc import Callable
