@@ -17,6 +17,7 @@ from PIL import Image
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.data._data_source import sources_of
+from jaxdis.data.files import _image_files as image_files
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models._config import describe, restored
 from jaxdis.study import Sampling, Study, Training
@@ -59,10 +60,10 @@ FILES = {
 
 # Spaces of as many cells as the miniature files have images.
 SMALLER = (
-    (mpi3d, "space_of", lambda variant: ARM),
-    (cars3d, "SPACE", CARS),
-    (smallnorb, "FULL_SPACE", TOYS),
-    (smallnorb, "SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1)),
+    (image_files, "mpi3d_space", lambda variant: ARM),
+    (image_files, "CARS3D_SPACE", CARS),
+    (image_files, "SMALLNORB_FULL_SPACE", TOYS),
+    (image_files, "SMALLNORB_SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1)),
 )
 
 
