@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from jaxdis._core.options import checked_value
-
 # Rows of a table in a notebook.
 MOST_ROWS = 30
 
@@ -114,6 +112,8 @@ Progress = Callable[[int, int], None] | bool | None
 @contextlib.contextmanager
 def reported(progress: Progress, what: str, of: str) -> Iterator[Callable]:
     """Yield a function ``(done, total, words="")`` that tells the user's function, moves a bar, or does nothing."""
+    from jaxdis._core.options import checked_value  # which loads JAX; `jaxdis --help` does without
+
     checked_value("progress", Progress, progress)
     if progress is True:
         with bar(what, of) as show:

@@ -1,6 +1,7 @@
 """``jaxdis benchmark``: how fast this machine scores and trains."""
 
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Literal
 
@@ -84,43 +85,41 @@ class Benchmark:
         if self.plot is not None:
             check_pictures()
         self._start()
-        from jaxdis._core.files import write_whole
+        from jaxdis._core.files import write_text
         from jaxdis.cli import _throughput as benchmark
         from jaxdis.cli._metric_texts import plan_of_texts
 
         plan = plan_of_texts(self.metrics)
         before = None if self.against is None else benchmark.read_record(self.against)
         checked_value("--slowest", Positive, self.slowest)
-        with self._shown() as progress:
-            record = benchmark.measure(plan, self.zoo_sizes, minutes=minutes, samples=self.samples, progress=progress)
+        with terminal.bar("benchmark", "measurements") as show:
+            how = {"minutes": minutes, "samples": self.samples, "progress": show}
+            record = benchmark.measure(plan, self.zoo_sizes, **how)
         if self.out is not None:
-            write_whole(self.out.resolve(), lambda file: file.write(benchmark.to_json(record).encode()))
+            write_text(self.out, benchmark.to_json(record))
         if self.plot is not None:
             from jaxdis import plots
 
             write_figure(self.plot, plots.throughput(record.rows))
-        _print(record)
+        benchmark.print_record(record)
         if before is not None:
             self._check(before, record)
 
     def _check(self, before, record) -> None:
         """Print ratios to an earlier record, and refuse a run that is slower than allowed."""
-        from jaxdis.cli._throughput import ratios
+        from jaxdis.cli._throughput import print_ratios, ratios
 
         found = list(ratios(before, record))
-        _print_ratios(found, self.against.stem, "now")
+        print_ratios(found, self.against.stem, "now")
         slow = [f"{name} at a zoo of {size}: {ratio:.2f}" for name, size, _, _, ratio in found if ratio < self.slowest]
         if slow:
             raise RuntimeError(f"slower than {self.slowest:g} times {self.against}: {'; '.join(slow)}")
 
     def _estimate(self) -> None:
-        from rich.table import Table
-
         from jaxdis._core.accelerators import TARGETS
-        from jaxdis._core.files import write_whole
+        from jaxdis._core.files import write_text
         from jaxdis._core.options import Count, checked_value
         from jaxdis.cli import _estimates as estimates
-        from jaxdis.cli import _estimates as report
         from jaxdis.cli._metric_texts import plan_of_texts
 
         checked_value("--members", Count, self.members)
@@ -132,25 +131,16 @@ class Benchmark:
         plan, methods = dict(plan_of_texts(self.metrics)), estimates.methods_of(self.methods)
         target = TARGETS[self.target]
         target.devices()  # says what is missing before anything else
-        console, rows = terminal.console(), []
         how = {"samples": self.samples, "deterministic": self.deterministic}
-        for row in estimates.estimates(plan, target, self.members, **how):
+        scored = estimates.estimates(plan, target, self.members, **how)
+        rows = []
+        for row in itertools.chain(scored, estimates.updates(methods, target, self.members)):
             rows.append(row)
             tell_now_and_then(f"{len(rows)} of {len(plan) + len(methods)} compiled")
-        for row in estimates.updates(methods, target, self.members):
-            rows.append(row)
-            tell_now_and_then(f"{len(rows)} of {len(plan) + len(methods)} compiled")
-        table = Table("", *report.COLUMNS[: report.SHOWN], title=report.TITLE.format(target.title))
-        table.caption = report.MEANINGS
-        for row in rows:
-            table.add_row(row.name, *report.cells(row)[: report.SHOWN])
-        console.print(table)
-        least, most = estimates.together(plan, rows)
-        shared = f"{least:.3g} to {most:.3g}" if least < most else f"{most:.3g}"
-        terminal.write(f"all together: {shared} ms per member; {sum(map(_failed, rows))} do not compile")
-        for path, text in ((self.out, report.to_json), (self.html, report.to_page)):
+        estimates.print_estimates(target, plan, rows)
+        for path, text in ((self.out, estimates.to_json), (self.html, estimates.to_page)):
             if path is not None:
-                write_whole(path.resolve(), lambda file, text=text: file.write(text(target, rows).encode()))
+                write_text(path, text(target, rows))
 
     def _start(self) -> None:
         import atexit
@@ -164,66 +154,7 @@ class Benchmark:
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
         terminal.start(folder)
 
-    def _shown(self):
-        """A line with what is being measured, and a bar for how much is."""
-        import contextlib
-
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        @contextlib.contextmanager
-        def shown():
-            console = terminal.console(error=True)
-            columns = BarColumn(), TextColumn("{task.description}")
-            with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-                task = bar.add_task("", total=1.0)
-
-                def show(name: str, size: int, done: int, count: int) -> None:
-                    words = f"{name}, zoo of {size}"
-                    bar.update(task, completed=done / count, description=words)
-                    if not console.is_terminal:
-                        tell_now_and_then(f"{done} of {count} measured, now {words}")
-
-                yield show
-
-        return shown()
-
     def _compare(self, first: Path, second: Path) -> None:
-        from jaxdis.cli._throughput import ratios, read_record
+        from jaxdis.cli._throughput import print_ratios, ratios, read_record
 
-        _print_ratios(ratios(read_record(first), read_record(second)), first.stem, second.stem)
-
-
-def _print_ratios(rows, first: str, second: str) -> None:
-    from rich.table import Table
-
-    table = Table("per second", "zoo", first, second, "ratio", title="second ÷ first")
-    for name, size, a, b, ratio in rows:
-        table.add_row(name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}")
-    terminal.console().print(table)
-
-
-def _failed(row) -> bool:
-    return hasattr(row, "error")
-
-
-def _print(record) -> None:
-    from rich.table import Table
-
-    sizes = sorted({row.zoo_size for row in record.rows})
-    kind = f"{record.machine['devices']} × {record.machine['device']}, {record.machine['platform']}"
-    table = Table("", "compiling", *(f"zoo of {size}" for size in sizes), title=kind)
-    rows = {(row.name, row.zoo_size): row for row in record.rows}
-    for name in dict.fromkeys(row.name for row in record.rows):
-        measured = [rows.get((name, size)) for size in sizes]
-        compiling = max(row.compile_seconds for row in measured if row is not None)
-        table.add_row(
-            name, f"{compiling:.1f} s", *("" if row is None else f"{row.per_second:,.3g}" for row in measured)
-        )
-    table.caption = f"members per second of {record.samples:,} samples; training: updates per second"
-    terminal.console().print(table)
-    if record.peak_bytes is not None:
-        terminal.write_line(f"peak of memory: {record.peak_bytes / 1e9:.2f} GB")
-    if record.left_out:
-        for size in sorted({size for _, size in record.left_out}):
-            names = ", ".join(name for name, other in record.left_out if other == size)
-            terminal.write(f"no time was left, at a zoo of {size}, for {names}")
+        print_ratios(ratios(read_record(first), read_record(second)), first.stem, second.stem)

@@ -51,13 +51,13 @@ class Compare:
         sets, scored = self._sets()
         metrics = None if scored or not self.metrics else self.metrics
         how = {"paired": self.paired, "by": self.by, "across": self.across, "meta": self.meta}
-        found = compare(*sets, metrics=metrics, names=_names(self.sets), **how)
+        stems = [Path(text).stem for text in self.sets]
+        names = stems if len(set(stems)) == len(stems) else list(self.sets)
+        found = compare(*sets, metrics=metrics, names=names, **how)
         table = Table("", "sets", "means", "difference", "interval", "p", "adjusted", title=found.test, box=None)
         for row in found.rows:
-            means, within = (
-                ", ".join(number(value, ".3f") for value in pair)
-                for pair in ((row.first, row.second), (row.low, row.high))
-            )
+            pairs = ((row.first, row.second), (row.low, row.high))
+            means, within = (", ".join(number(value, ".3f") for value in pair) for pair in pairs)
             tests = (number(p, ".2g") for p in (row.p, row.adjusted))
             table.add_row(row.metric, ", ".join(row.sets), means, number(row.difference, ".3f"), within, *tests)
         terminal.console().print(table)
@@ -99,21 +99,13 @@ def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
     from jaxdis.evaluation import evaluate
 
     path = Path(text)
-    files = (
-        path
-        if (path / ZOO_FILE).exists()
-        else sorted(file for file in path.iterdir() if file.suffix in (".npz", ".npy"))
-    )
+    files = path
+    if not (path / ZOO_FILE).exists():
+        files = sorted(file for file in path.iterdir() if file.suffix in (".npz", ".npy"))
     codes, read, names = load(files, factors)
     codes = codes if codes.ndim == 3 else codes[None]
     terminal.write_sentence(f"{text}: scoring {len(codes)} models")
     return evaluate(codes, read, plan_of_texts(metrics) if metrics else "standard", members=list(names), progress=True)
-
-
-def _names(texts: tuple[str, ...]) -> list[str]:
-    """Short names for sets, by which they differ."""
-    names = [Path(text).stem for text in texts]
-    return names if len(set(names)) == len(names) else list(texts)
 
 
 def _page(found) -> str:

@@ -1,12 +1,7 @@
 """Estimate how fast an accelerator that is not here scores, from programs compiled for it.
 
-The model: a call takes the longest of three times, ``launches`` · 3 µs + waits of the host · 10 µs, bytes moved by the
-memory's bandwidth, and operations by the peak of float32; and at least as long as its inputs take to copy. How often
-loops turn that stop when the data say so was counted on two members of the workload (``python -m tests.aot.turns``).
-
-What it leaves out: caches (it is too slow where a kernel reads what the last one wrote). The three times overlap fully
-(too fast). Sums that are added in place are counted as bytes alone (far too fast, as measured for SAP). Sorts are XLA's
-own (a device has faster ones), and nothing is autotuned.
+The model is told in :data:`MODEL`. How often loops turn that stop when the data say so was counted on two members of
+the workload (``python -m tests.aot.turns``).
 """
 
 import functools
@@ -19,12 +14,14 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from rich.table import Table
 
 from jaxdis._core import batches
 from jaxdis._core.accelerators import Cost, Target, cost_of, placed, sums_in_any_order
 from jaxdis._core.executor import AXIS, Layout, _run, most_in_a_chunk
 from jaxdis._core.loops import MARK
 from jaxdis._core.version import __version__
+from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
@@ -155,10 +152,9 @@ def updates(
             layout = Layout(devices, at_once)
             many, whole = _repeated(one, at_once, layout), functools.partial(placed, layout=layout)
             state = jax.eval_shape(jax.vmap(functools.partial(begin, method)), many[0])
+            split = placed(state, layout, AXIS), many
             counts = placed(np.zeros(chips, np.int32), layout, AXIS)
-            return _advance.trace(
-                method, layout, placed(state, layout, AXIS), many, whole(source), whole(np.int32(0)), counts
-            )
+            return _advance.trace(method, layout, *split, whole(source), whole(np.int32(0)), counts)
 
         rungs = [rung for rung in TRAINED_TOGETHER if rung <= members]
         yield _estimated(name, lowered, rungs, 0, target, lambda scope: 1.0)
@@ -196,12 +192,11 @@ def _repeated(one, members: int, layout: Layout):
 
 def methods_of(names: Sequence[str]) -> dict[str, tuple[Method, tuple[int, ...]]]:
     """Methods by name, with the shape of their images."""
-    if tuple(names) == ("all",):
-        return {name: TRAINED[name] for name in TRAINED}
-    for name in names:
+    chosen = tuple(TRAINED) if tuple(names) == ("all",) else names
+    for name in chosen:
         if name not in TRAINED:
             raise ValueError(f"methods: must be names among {', '.join(TRAINED)}, or all, got {name}")
-    return {name: TRAINED[name] for name in names}
+    return {name: TRAINED[name] for name in chosen}
 
 
 def turns_of(metric: str) -> Callable[[str], float]:
@@ -242,7 +237,18 @@ MODEL = (
     "loops that end when the data say so on two members. Sums that are added "
     "in place count as bytes alone (too fast). On an H200, most metrics took 0.7 to 3 times as long, SAP 24 times."
 )
-COLUMNS = ("ms per member", "bound by", "together", "fit", "half", "kernels", "MB", "MFLOP", "memory MB", "compile s")
+COLUMNS: Mapping[str, Callable[[Estimate], str]] = {
+    "ms per member": lambda row: f"{row.ms:.3g}",
+    "bound by": lambda row: row.bound,
+    "together": lambda row: f"{row.members:,}",
+    "fit": lambda row: f"{row.fits:,}",
+    "half": lambda row: f"{row.half:,}",
+    "kernels": lambda row: f"{row.launches:,.0f}",
+    "MB": lambda row: f"{row.bytes / 1e6:,.3g}",
+    "MFLOP": lambda row: f"{row.flops / 1e6:,.3g}",
+    "memory MB": lambda row: f"{row.memory / 1e6:,.3g}",
+    "compile s": lambda row: f"{row.compile_seconds:.1f}",
+}
 # Of these, as many as fit a terminal.
 SHOWN = 6
 MEANINGS = (
@@ -255,49 +261,37 @@ def cells(row: Estimate | Failure) -> list[str]:
     """The cells of a row after its name."""
     if isinstance(row, Failure):
         return ["does not compile", row.error[:60], *[""] * (len(COLUMNS) - 2)]
-    return [
-        f"{row.ms:.3g}",
-        row.bound,
-        f"{row.members:,}",
-        f"{row.fits:,}",
-        f"{row.half:,}",
-        f"{row.launches:,.0f}",
-        f"{row.bytes / 1e6:,.3g}",
-        f"{row.flops / 1e6:,.3g}",
-        f"{row.memory / 1e6:,.3g}",
-        f"{row.compile_seconds:.1f}",
-    ]
+    return [text(row) for text in COLUMNS.values()]
+
+
+def print_estimates(target: Target, plan: Mapping[str, Metric], rows: Sequence[Estimate | Failure]) -> None:
+    table = Table("", *list(COLUMNS)[:SHOWN], title=TITLE.format(target.title), caption=MEANINGS)
+    for row in rows:
+        table.add_row(row.name, *cells(row)[:SHOWN])
+    terminal.console().print(table)
+    least, most = together(plan, rows)
+    shared = f"{least:.3g} to {most:.3g}" if least < most else f"{most:.3g}"
+    failures = sum(isinstance(row, Failure) for row in rows)
+    terminal.write(f"all together: {shared} ms per member; {failures} do not compile")
 
 
 def to_json(target: Target, rows: Sequence[Estimate | Failure]) -> str:
-    contents = {
-        "measured": False,
-        "target": target.title,
-        "model": MODEL,
-        "jaxdis": __version__,
-        "rows": [row._asdict() for row in rows],
-    }
-    return json.dumps(contents, indent=1, allow_nan=False) + "\n"
+    contents = {"measured": False, "target": target.title, "model": MODEL, "jaxdis": __version__}
+    return json.dumps({**contents, "rows": [row._asdict() for row in rows]}, indent=1, allow_nan=False) + "\n"
 
 
 def to_page(target: Target, rows: Sequence[Estimate | Failure]) -> str:
     """A page that opens in a browser without a network."""
     from jaxdis import plots
-    from jaxdis.plots._canvas import png
     from jaxdis.study.report import _html as html
 
     finished = [row for row in rows if isinstance(row, Estimate)]
-    drawn = plots.roofline(
-        [row.name for row in finished],
-        [row.flops for row in finished],
-        [row.bytes for row in finished],
-        [row.ms / 1e3 for row in finished],
-        target.bytes_per_second,
-        target.flops_per_second,
-    )
+    of = [[getattr(row, name) for row in finished] for name in ("name", "flops", "bytes")]
+    seconds = [row.ms / 1e3 for row in finished]
+    drawn = plots.roofline(*of, seconds, target.bytes_per_second, target.flops_per_second)
     names = ["", *COLUMNS]
     columns = dict(zip(names, zip(*([row.name, *cells(row)] for row in rows), strict=True), strict=True))
     text = f"<p>{MODEL}</p>"
-    picture = html.image(png(drawn), "operations per second of each program against its operations per byte")
+    picture = html.image(drawn, "operations per second of each program against its operations per byte")
     sections = [("Table", html.table(names, columns) + f"<p>{MEANINGS}.</p>"), ("Roofline", picture)]
     return html.page(TITLE.format(target.title), sections, opening=text, note="")

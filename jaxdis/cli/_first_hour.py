@@ -5,13 +5,14 @@ processes compile the programs first, since compiling takes longer than running 
 the cache on disk. Meanwhile other processes compute the scores of a few members on the CPU.
 """
 
+import contextlib
 import functools
 import json
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from jaxdis._core import batches, runtime
 from jaxdis._core.accelerators import TARGETS, cost_of
 from jaxdis._core.display import tell_now_and_then
 from jaxdis._core.executor import Layout, _run
-from jaxdis._core.files import read_json, write_whole
+from jaxdis._core.files import read_json, write_text
 from jaxdis.cli import _throughput as throughput
 from jaxdis.cli._estimates import judged, turns_of
 from jaxdis.evaluation._inputs import bind
@@ -43,6 +44,11 @@ DISTINCT = 64
 # Members that the CPU scores, too.
 CPU_MEMBERS = 2
 IMAGES = 512
+# The share of the time that compiling may take.
+SHARE = 0.5
+# Updates of the two runs whose difference gives the time of an update, and the seconds that the longer one may take.
+UPDATES, SECONDS = (10, 1000), 3.0
+COPIED_BYTES = 1 << 30
 
 
 class Scored(NamedTuple):
@@ -131,60 +137,20 @@ def differences(one: Any, other: Any) -> float:
     return max((float(gap.max()) for gap in gaps if gap.size), default=0.0)
 
 
-class Pool:
-    """Processes that compile for the accelerator, and others that score on the CPU, until a time of the clock."""
-
-    def __init__(self, until: float):
-        cores = os.cpu_count() or 1
-        self._until = until
-        self._pools = {
-            "compiled": _pool(workers := max(1, 3 * cores // 8), None, 0.9 / workers),
-            "on_cpu": _pool(max(1, cores // 4), "cpu", None),
-        }
-        self._jobs: list[tuple[str, str, Future]] = []
-
-    def __enter__(self) -> "Pool":
-        return self
-
-    def __exit__(self, *_) -> None:
-        for pool in self._pools.values():
-            running = list((pool._processes or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in running:
-                process.terminate()
-                process.join()
-
-    def compile(self, scored: Sequence[Scored], trained: Sequence[Trained]) -> None:
-        for row in sorted(scored, key=lambda row: -throughput.expected(METRICS[row.name])):
-            self._submit("compiled", str(row), compile_scoring, row)
-        for row in trained:
-            self._submit("compiled", str(row), compile_training, row)
-
-    def score_on_cpu(self, scored: Sequence[Scored]) -> None:
-        for row in sorted({row._replace(members=CPU_MEMBERS) for row in scored}):
-            self._submit("on_cpu", row.name, score, row)
-
-    def _submit(self, kind: str, name: str, function: Callable, row: Any) -> None:
-        self._jobs.append((kind, name, self._pools[kind].submit(function, row)))
-
-    def results(self) -> dict[str, dict]:
-        """What each job returned, by kind and name; what failed or was not finished in time is left out or says why."""
-        found: dict[str, dict] = {"compiled": {}, "on_cpu": {}}
-        for number, (kind, name, job) in enumerate(self._jobs):
-            tell_now_and_then(f"{number} of {len(self._jobs)} programs compiled")
-            try:
-                found[kind][name] = job.result(timeout=max(0.0, self._until - time.monotonic()))
-            except TimeoutError:
-                continue
-            except Exception as error:  # whatever a process raised: others are measured nevertheless
-                found["failed"] = {**found.get("failed", {}), name: str(error).partition("\n")[0]}
-        return found
-
-
-def _pool(workers: int, platform: str | None, share: float | None) -> ProcessPoolExecutor:
+@contextlib.contextmanager
+def _processes(workers: int, platform: str | None, share: float | None) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end with what they do when the time is over."""
     # Started anew, because a fork of a process in which JAX runs stands still.
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_process, initargs=(platform, share))
+    how = {"mp_context": multiprocessing.get_context("spawn"), "initializer": _begin_process}
+    pool = ProcessPoolExecutor(workers, initargs=(platform, share), **how)
+    try:
+        yield pool
+    finally:
+        running = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in running:
+            process.terminate()
+            process.join()
 
 
 def _begin_process(platform: str | None, share: float | None) -> None:
@@ -232,13 +198,6 @@ def score(scored: Scored) -> list:
     return [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(results)]
 
 
-# The share of the time that compiling may take.
-SHARE = 0.5
-# Updates of the two runs whose difference gives the time of an update, and the seconds that the longer one may take.
-UPDATES, SECONDS = (10, 1000), 3.0
-COPIED_BYTES = 1 << 30
-
-
 def measure_first(folder: Path, *, samples: int = 10_000, minutes: float = 60.0) -> Path:
     """Measure what has not been measured yet, and write ``first_hour.json``; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -260,16 +219,32 @@ def measure_first(folder: Path, *, samples: int = 10_000, minutes: float = 60.0)
 
 
 def _write(path: Path, contents: object) -> None:
-    write_whole(path.resolve(), lambda file: file.write((json.dumps(contents, indent=1) + "\n").encode()))
+    write_text(path, json.dumps(contents, indent=1) + "\n")
 
 
 def _programs(samples: int, end: float, finished: dict) -> Iterator[dict]:
-    """What compiling each program takes, and estimates from its text; scores on the CPU."""
-    until = time.monotonic() + SHARE * (end - time.monotonic())
-    with Pool(until) as pool:
-        pool.compile(plan(samples), trainings())
-        pool.score_on_cpu(plan(samples))
-        yield {**pool.results(), "finished": True}
+    """What compiling each program takes, and estimates from its text; scores on the CPU.
+
+    What fails says why, and what was not finished in time is left out.
+    """
+    until, cores = time.monotonic() + SHARE * (end - time.monotonic()), os.cpu_count() or 1
+    found: dict[str, Any] = {"compiled": {}, "on_cpu": {}}
+    workers = max(1, 3 * cores // 8)
+    with _processes(workers, None, 0.9 / workers) as compiling, _processes(max(1, cores // 4), "cpu", None) as scoring:
+        slowest_first = sorted(plan(samples), key=lambda row: -throughput.expected(METRICS[row.name]))
+        few = sorted({row._replace(members=CPU_MEMBERS) for row in slowest_first})
+        jobs = [("compiled", str(row), compiling.submit(compile_scoring, row)) for row in slowest_first]
+        jobs += [("compiled", str(row), compiling.submit(compile_training, row)) for row in trainings()]
+        jobs += [("on_cpu", row.name, scoring.submit(score, row)) for row in few]
+        for number, (kind, name, job) in enumerate(jobs):
+            tell_now_and_then(f"{number} of {len(jobs)} programs compiled")
+            try:
+                found[kind][name] = job.result(timeout=max(0.0, until - time.monotonic()))
+            except TimeoutError:
+                continue
+            except Exception as error:  # whatever a process raised: others are measured nevertheless
+                found["failed"] = {**found.get("failed", {}), name: str(error).partition("\n")[0]}
+        yield {**found, "finished": True}
 
 
 def _copies(samples: int, end: float, finished: dict) -> Iterator[dict]:

@@ -102,23 +102,18 @@ def _facts(metric) -> str:
     cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""
     discrete = f"discrete ones only; continuous ones are left out{cut}"
     factors = discrete if source.needs_classes else "discrete or continuous"
+    ranges = {field: f"{low:g} to {high:g}" for field, (low, high) in about.chance.items()}
+    stated = ", ".join(text if field == "score" else f"{field} {text}" for field, text in ranges.items())
+    chance = f"{stated} (2,000 samples; see jaxdis.metrics.About.chance)"
     facts = {
         "Best value": "the lowest" if "score" in metric.errors else "the highest",
-        "Without information": _chance(about),
+        "Without information": chance if ranges else "not stated: the metric does not read factors",
         "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",
         "Posterior variances": "read if they are given" if source.reads.variances else "not read",
         "Simulator": "used by evaluate_encoder and jaxdis score ZOO to fix factors" if about.intervenes else "not used",
     }
     return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
-
-
-def _chance(about) -> str:
-    if not about.chance:
-        return "not stated: the metric does not read factors"
-    ranges = ((f"{low:g} to {high:g}", field) for field, (low, high) in about.chance.items())
-    stated = ", ".join(text if field == "score" else f"{field} {text}" for text, field in ranges)
-    return f"{stated} (2,000 samples; see jaxdis.metrics.About.chance)"
 
 
 def _costs(metric) -> str:

@@ -36,11 +36,11 @@ def values_of_texts(texts: Sequence[str]) -> dict[str, tuple]:
 
 def options_in_words(plan: dict[str, Metric]) -> str:
     """Each metric with its options and their values, one metric per paragraph."""
-    return "\n\n".join(f"{name}\n" + _options(metric) for name, metric in plan.items())
-
-
-def _options(metric: Metric) -> str:
-    return "\n".join(f"  {option}={value!r}" for option, value in metric.all_options.items()) or "  (no options)"
+    paragraphs = []
+    for name, metric in plan.items():
+        options = [f"  {option}={value!r}" for option, value in metric.all_options.items()]
+        paragraphs.append("\n".join((name, *(options or ["  (no options)"]))))
+    return "\n\n".join(paragraphs)
 
 
 def _metric(entry: str) -> Metric:

@@ -39,18 +39,12 @@ _WORDS = {Path: "PATH", int: "N", float: "NUMBER", str: "TEXT"}
 def in_words(command: type) -> type:
     """The command, whose help names the kinds of its options and no default that says nothing."""
     if not hasattr(command, "in_words"):
-        command.__annotations__ = {
-            field.name: Annotated[
-                field.type, tyro.conf.arg(metavar=_metavar(field), help_behavior_hint=_default_in_words)
-            ]
-            for field in dataclasses.fields(command)
-        }
+        said = lambda default: "" if default in ("", "()", "None", "False") else f"(default: {default})"  # noqa: E731
+        for field in dataclasses.fields(command):
+            shown = tyro.conf.arg(metavar=_metavar(field), help_behavior_hint=said)
+            command.__annotations__[field.name] = Annotated[field.type, shown]
         command.in_words = True
     return command
-
-
-def _default_in_words(default: str) -> str:
-    return "" if default in ("", "()", "None", "False") else f"(default: {default})"
 
 
 def _metavar(field: dataclasses.Field) -> str | None:
@@ -59,19 +53,15 @@ def _metavar(field: dataclasses.Field) -> str | None:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         kind = next(part for part in typing.get_args(kind) if part is not type(None))
     parts = typing.get_args(kind) if typing.get_origin(kind) is tuple else (kind,)
-    words = [_word(part) for part in parts if part is not ...]
+    choices = {part: typing.get_args(part) for part in parts if typing.get_origin(part) is typing.Literal}
+    kinds = [part for part in parts if part is not ...]
+    words = [f"{{{','.join(choices[kind])}}}" if kind in choices else _WORDS.get(kind) for kind in kinds]
     if not all(words):
         return None
     if tyro.conf.Positional in markers and words[0] in _WORDS.values():
         words = [field.name.upper()]
     several = ... in parts and tyro.conf.UseAppendAction not in markers
     return " ".join(words) + " ..." * several
-
-
-def _word(kind) -> str | None:
-    if typing.get_origin(kind) is typing.Literal:
-        return f"{{{','.join(typing.get_args(kind))}}}"
-    return _WORDS.get(kind)
 
 
 @contextlib.contextmanager

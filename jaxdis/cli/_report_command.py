@@ -52,14 +52,12 @@ class Report:
         codes, factors, names = load(self.files, self.factors)
         codes = codes if codes.ndim == 3 else codes[None]
         members = [{"member": name} for name in names]
-        if self.meta is not None:
-            members = with_metadata(members, self.meta)
+        members = members if self.meta is None else with_metadata(members, self.meta)
         terminal.first_sign("scoring")
         images = self._images(codes.shape[1])
-        standard = self.metrics == ("standard",)
-        metrics = "standard" if standard else plan
+        metrics = "standard" if self.metrics == ("standard",) else plan
         scores = evaluate(codes, factors, metrics, self.seed, members=members, progress=True)
-        scored = {name: metric for name, metric in plan.items() if any(_of(column, name) for column in scores)}
+        scored = {n: metric for n, metric in plan.items() if any(terminal.owns(n, column) for column in scores)}
         self.out.mkdir(parents=True, exist_ok=True)
         path = write_codes_report(self.out, scores, scored, codes, factors, self.title, images)
         terminal.write_line(f"table:  {self.out / 'results.csv'}")
@@ -75,7 +73,3 @@ class Report:
         if images.ndim != 4 or len(images) != samples:
             raise ValueError(f"--images: must be [{samples}, height, width, channels], got {images.shape}")
         return images
-
-
-def _of(column: str, name: str) -> bool:
-    return column == name or column.startswith(f"{name}.")

@@ -137,8 +137,7 @@ class Reproduce:
             own.open(work.describe(), extend=extend)
         copied = sum(own.adopt(other, work.wanted()) for other in stores if other.root.resolve() != out.resolve())
         if self.study:
-            words = f"{copied:,} finished cells taken over from {len(stores)} folders"
-            terminal.write_line(words, error=True)
+            terminal.write_line(f"{copied:,} finished cells taken over from {len(stores)} folders", error=True)
 
 
 def _print_verdicts(path: Path) -> None:

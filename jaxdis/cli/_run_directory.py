@@ -30,32 +30,18 @@ def train_to_directory(
 ) -> Finished:
     """Train every combination of settings and seeds into ``out``: ``run.json``, ``checkpoints/`` and ``zoo.npz``."""
     keys, hyperparameters, labels = members(sweep, seeds, config.method)
-    out = Path(out)
-    before = saved_updates(out)
+    out, steps = Path(out), config.steps
+    before, file = saved_updates(out), out / "zoo.npz"
     zoo = train(config, keys, hyperparameters, labels=labels, directory=out, progress=progress, **arguments)
-    file = out / "zoo.npz"
-    whole = before >= config.steps and _is_whole(file)
-    if not whole:
-        zoo.save(file)
-    return Finished(zoo, f"{_what(before, config.steps, whole)}: {len(zoo)} members in {file}{_stopped(zoo)}")
-
-
-def _is_whole(file: Path) -> bool:
-    try:
-        read_arrays(file)
-    except (DamagedFile, FileNotFoundError):
-        return False
-    return True
-
-
-def _what(before: int, steps: int, whole: bool) -> str:
+    done = f"resumed from update {before} to {steps}" if before else f"trained for {steps} updates"
     if before >= steps:
-        return f"already complete, {steps} updates" if whole else f"written again from the checkpoint of update {steps}"
-    return f"resumed from update {before} to {steps}" if before else f"trained for {steps} updates"
-
-
-def _stopped(zoo: Zoo) -> str:
-    rows = [i for i, step in enumerate(zoo.stopped) if step >= 0]
-    if not rows:
-        return ""
-    return "; stopped by a number that is not finite: " + ", ".join(f"{i} at update {zoo.stopped[i]}" for i in rows)
+        try:
+            read_arrays(file)
+            done = f"already complete, {steps} updates"
+        except (DamagedFile, FileNotFoundError):
+            done = f"written again from the checkpoint of update {steps}"
+    if not done.startswith("already"):
+        zoo.save(file)
+    stopped = ", ".join(f"{row} at update {step}" for row, step in enumerate(zoo.stopped) if step >= 0)
+    remark = f"; stopped by a number that is not finite: {stopped}" if stopped else ""
+    return Finished(zoo, f"{done}: {len(zoo)} members in {file}{remark}")

@@ -262,6 +262,7 @@ class Score:
     def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping, kept_too: Callable):
         from jaxdis._core.files import zoo_file
         from jaxdis.cli._score_tables import in_brief
+        from jaxdis.encoders import evaluate_slots
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
         from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS, plan_of
         from jaxdis.models import Slots, load
@@ -276,25 +277,16 @@ class Score:
         standard = STANDARD if own else STANDARD_OF_ENCODERS
         of_zoo = dict(plan_of(standard)) if self._metrics(plan) == "standard" else plan
         if zoo.config.method.represents is Slots:
-            return self._score_slots(zoo, key)
+            metrics = "all" if self.metrics == ("standard",) else self.metrics
+            given = {"source": zoo.config.source, "samples": self.samples // 2 * 2}  # in two groups
+            return evaluate_slots(zoo, zoo.config.data, metrics, key, **given)
         data, source = own or zoo.config.data, zoo.config.source
         if own is None and data.startswith("folder:"):
             raise ValueError(f"--data: must be given for a zoo that was trained on {data}, together with --factors")
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
         with terminal.latest_scores(names_in_turn(of_zoo), in_brief) as (arrived, bar):
-            how |= {
-                "arrived": kept_too(arrived),
-                "progress": bar("images encoded") or False,
-            }
+            how |= {"arrived": kept_too(arrived), "progress": bar("images encoded") or False}
             return evaluate_encoder(zoo, data, self._metrics(plan), key, source=source, **samples, **how)
-
-    def _score_slots(self, zoo, key):
-        """A zoo with slots, on scenes from its own data set."""
-        from jaxdis.encoders import evaluate_slots
-
-        metrics = "all" if self.metrics == ("standard",) else self.metrics
-        samples = self.samples // 2 * 2  # in two groups
-        return evaluate_slots(zoo, zoo.config.data, metrics, key, source=zoo.config.source, samples=samples)
 
     def _score_slot_file(self, arrays, key):
         """Slots in a file, at each level of their structure."""

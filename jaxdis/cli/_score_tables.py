@@ -110,9 +110,12 @@ def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
         return first
     fields = {field: {name: each for t in tables for name, each in getattr(t, field).items()} for field in _TABLES}
     places = {metric: place for place, metric in enumerate(order)}
-    fields["columns"] = dict(
-        sorted(fields["columns"].items(), key=lambda pair: places.get(_metric_of(pair[0], places), len(places)))
-    )
+
+    def place(column: str) -> int:
+        metric = column if column in places else column.rpartition(".")[0]
+        return places.get(metric, len(places))
+
+    fields["columns"] = {column: fields["columns"][column] for column in sorted(fields["columns"], key=place)}
     records = [table.evaluation for table in tables if table.evaluation]
     evaluation = dict(records[0]) if records else {}
     for record in records[1:]:
@@ -125,11 +128,6 @@ def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
         errors=tuple(dict.fromkeys(name for table in tables for name in table.errors)),
         evaluation=evaluation,
     )
-
-
-def _metric_of(column: str, metrics) -> str:
-    """The metric that a column belongs to: its name, or the name before a field."""
-    return column if column in metrics else column.rpartition(".")[0]
 
 
 def _whole(arrived: Sequence[Scores], field: str) -> dict:

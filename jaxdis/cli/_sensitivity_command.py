@@ -51,10 +51,8 @@ class Sensitivity:
         terminal.start(self.cache)
         plan, options = plan_of_texts(self.metrics), values_of_texts(self.options)
         codes, factors, _ = load(self.files, self.factors)
-        found = sensitivity(
-            codes, factors, plan, self.seed,
-            options=options, samples=self.samples or None, seeds=self.seeds, progress=True,
-        )  # fmt: skip
+        how = {"options": options, "samples": self.samples or None, "seeds": self.seeds, "progress": True}
+        found = sensitivity(codes, factors, plan, self.seed, **how)
         self._print(found)
         if self.csv is not None:
             found.to_csv(self.csv)

@@ -79,9 +79,8 @@ class Show:
         for name in names:
             table.add_column(Text(terminal.one_line(name)[:LONGEST_NAME]))
         for code, row in enumerate(shares):
-            table.add_row(
-                str(code), *("nan" if share != share else f"{bar(share)} {share:.2f}" for share in row.tolist())
-            )
+            cells = ("nan" if share != share else f"{bar(share)} {share:.2f}" for share in row.tolist())
+            table.add_row(str(code), *cells)
         terminal.console().print(table)
         if self.out is not None:
             terminal.write_line(f"wrote {self.out}")

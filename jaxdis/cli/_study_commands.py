@@ -110,7 +110,11 @@ class Study:
         if self.action != "run" and not Store(self.out).begun:
             raise StoreError(f"out: must be the folder of a study, got {self.out}, which holds none")
         if self.action == "verify":
-            _verify(self.out)
+            damaged = list(Store(self.out).verify())
+            for kind, name, reason in damaged:
+                terminal.write_line(f"removed {kind} {name}: {terminal.one_line(reason)}")
+            advice = "; run the study again to recompute them" if damaged else ""
+            terminal.write_line(f"{len(damaged)} damaged records{advice}")
         else:
             options = self._options(STUDIES[self.name])
             study = STUDIES[self.name](**options)
@@ -139,7 +143,7 @@ class Study:
             check_pictures()
             progress = status(work, self.out)
             if not progress.complete:
-                done, total = sum(progress.done.values()), sum(progress.total.values())
+                done, total = (sum(cells.values()) for cells in progress)
                 raise ValueError(f"out: must be all {total} cells of the study, got {done} in {self.out}; run it first")
             terminal.write_line(f"report: {work.report(Store(self.out))}")
         else:
@@ -164,10 +168,8 @@ class Study:
                 given = [option for option in parameters if option in (*names, "metrics")]
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(given)}")
         if any(":" in entry for entry in self.metrics):
-            return {
-                **options,
-                "metrics": {text.partition(":")[0]: m for text, m in plan_of_texts(self.metrics).items()},
-            }
+            plan = plan_of_texts(self.metrics)
+            return {**options, "metrics": {text.partition(":")[0]: metric for text, metric in plan.items()}}
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
 
@@ -185,17 +187,6 @@ def _print_digest(digest) -> None:
     terminal.console().print(table)
 
 
-def _verify(out: Path) -> None:
-    """Read every record of a folder again, whatever study it holds."""
-    from jaxdis.study._store import Store
-
-    damaged = list(Store(out).verify())
-    for kind, name, reason in damaged:
-        terminal.write_line(f"removed {kind} {name}: {terminal.one_line(reason)}")
-    advice = "; run the study again to recompute them" if damaged else ""
-    terminal.write_line(f"{len(damaged)} damaged records{advice}")
-
-
 def print_plan(work, out: Path, *, extend: bool, title: str | None = None) -> tuple[float, float]:
     """Print what a study's cells cost; returns the seconds and the bytes on disk that are missing."""
     from rich.table import Table
@@ -207,12 +198,10 @@ def print_plan(work, out: Path, *, extend: bool, title: str | None = None) -> tu
     costs = plan(work, out, extend=extend)
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
-        memory, disk = map(megabytes, (cost.memory_bytes, cost.disk_bytes))
-        duration = terminal.duration(cost.seconds)
-        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, duration, memory, disk)
+        sizes = map(megabytes, (cost.memory_bytes, cost.disk_bytes))
+        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, terminal.duration(cost.seconds), *sizes)
     terminal.console().print(table)
-    seconds = float(sum(cost.seconds for cost in costs.values()))
-    disk = float(sum(cost.disk_bytes for cost in costs.values()))
+    seconds, disk = (float(sum(getattr(cost, of) for cost in costs.values())) for of in ("seconds", "disk_bytes"))
     terminal.write(f"{in_total(seconds, disk)}; memory is that of one model at a time; nothing was run")
     return seconds, disk
 
@@ -239,26 +228,17 @@ def _run_study(work, out: Path, *, extend: bool, executor=None) -> None:
 
 def run_with_progress(work, out: Path, *, extend: bool, executor=None) -> tuple[Path, Path]:
     """Run a study with a progress bar on a terminal; returns the paths of its table and its report."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars
 
     from jaxdis.study import Store, run, status
 
     before = status(work, out, extend=extend)
-    times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
-    columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), *times
+    times = bars.TimeElapsedColumn(), bars.TextColumn("left:"), bars.TimeRemainingColumn()
+    columns = bars.TextColumn("{task.description:<7}"), bars.BarColumn(), bars.MofNCompleteColumn(), *times
     console = terminal.console(error=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        tasks = {
-            kind: bar.add_task(kind, total=total, completed=before.done[kind]) for kind, total in before.total.items()
-        }
-        seen = dict(before.done)
+    with bars.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        seen, totals = before.done, before.total.items()
+        tasks = {kind: bar.add_task(kind, total=total, completed=seen[kind]) for kind, total in totals}
 
         def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
@@ -267,7 +247,7 @@ def run_with_progress(work, out: Path, *, extend: bool, executor=None) -> tuple[
                 tell_now_and_then(f"{work.study.name}: {', '.join(counts)}")
 
         table = run(work, out, extend=extend, executor=executor, progress=progress)
-        for kind, total in before.total.items():
+        for kind, total in totals:
             bar.update(tasks[kind], completed=total)
     with console.status("writing the report"):
         report = work.report(Store(out))

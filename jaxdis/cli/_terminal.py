@@ -56,13 +56,8 @@ def _block(lines: list[str], width: int) -> list[str]:
     for first, *rest in items:
         indent = len(first) - len(first.lstrip())
         hang = indent + 2 if _BULLET.match(first) or (is_list and indent) else indent
-        wrapped_lines += textwrap.wrap(
-            " ".join([first.strip(), *rest]),
-            width,
-            initial_indent=" " * indent,
-            subsequent_indent=" " * hang,
-            break_on_hyphens=False,
-        )
+        how = {"initial_indent": " " * indent, "subsequent_indent": " " * hang, "break_on_hyphens": False}
+        wrapped_lines += textwrap.wrap(" ".join([first.strip(), *rest]), width, **how)
     return wrapped_lines
 
 
@@ -216,11 +211,14 @@ def first_sign(what: str) -> None:
         shown.print(f"{what}: compiling … (longest in the first run)", style="dim")
 
 
-@contextlib.contextmanager
 def bar(what: str, of: str):
     """A progress bar on a terminal, elsewhere lines; yields the callback ``(done, total)`` that moves it."""
-    with bar_on(what, of, console(error=True)) as show:
-        yield show
+    return bar_on(what, of, console(error=True))
+
+
+def owns(metric: str, column: str) -> bool:
+    """Whether a column is a metric's."""
+    return column == metric or column.startswith(f"{metric}.")
 
 
 @contextlib.contextmanager
@@ -244,7 +242,7 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
     names = [name for stage in stages for name in stage]
 
     def is_known(name):
-        return any(_belongs(column, name) for column in latest)
+        return any(owns(name, column) for column in latest)
 
     if not shown.is_terminal:
         told = None
@@ -285,7 +283,3 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
             live.refresh()
 
         yield arrived, counted
-
-
-def _belongs(column: str, name: str) -> bool:
-    return column == name or column.startswith(f"{name}.")

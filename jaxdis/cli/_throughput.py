@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from rich.table import Table
 
 from jaxdis._core.files import read_json
 from jaxdis._core.version import __version__
+from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.factors import Factors
@@ -62,13 +64,13 @@ def measure(
     *,
     minutes: float = 8.0,
     samples: int = 10_000,
-    progress: Callable[[str, int, float], None] | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
 ) -> Record:
     """Measure training and every metric at every zoo size, the most expensive last, within given minutes.
 
     A measurement begins only if it is expected to end in time, according to the metric's row (``About.seconds``) or to
-    the time per member at a smaller size. ``progress`` is called before it with its name, its zoo size, how many are
-    done, and of how many.
+    the time per member at a smaller size. ``progress`` is called before it: how many are done, of how many, and what
+    comes next.
     """
     end = time.perf_counter() + 60 * minutes
     metrics = dict(METRICS if metrics is None else metrics)
@@ -89,7 +91,7 @@ def measure(
             left_out.append(task)
             continue
         if progress is not None:
-            progress(name, size, len(rows), len(rows) + len(tasks) + 1)
+            progress(len(rows), len(rows) + len(tasks) + 1, f"{name}, zoo of {size}")
         row = _training(size) if name == TRAINING else _scoring(name, metrics[name], size, samples)
         rows.append(row)
         compiled.add(name)
@@ -197,3 +199,31 @@ def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float,
     for row in common:
         second = theirs[row.name, row.zoo_size]
         yield row.name, row.zoo_size, row.per_second, second, second / row.per_second
+
+
+def print_ratios(rows, first: str, second: str) -> None:
+    table = Table("per second", "zoo", first, second, "ratio", title="second ÷ first")
+    for name, size, a, b, ratio in rows:
+        table.add_row(name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}")
+    terminal.console().print(table)
+
+
+def print_record(record: Record) -> None:
+    sizes = sorted({row.zoo_size for row in record.rows})
+    kind = f"{record.machine['devices']} × {record.machine['device']}, {record.machine['platform']}"
+    table = Table("", "compiling", *(f"zoo of {size}" for size in sizes), title=kind)
+    rows = {(row.name, row.zoo_size): row for row in record.rows}
+    for name in dict.fromkeys(row.name for row in record.rows):
+        measured = [rows.get((name, size)) for size in sizes]
+        compiling = max(row.compile_seconds for row in measured if row is not None)
+        table.add_row(
+            name, f"{compiling:.1f} s", *("" if row is None else f"{row.per_second:,.3g}" for row in measured)
+        )
+    table.caption = f"members per second of {record.samples:,} samples; training: updates per second"
+    terminal.console().print(table)
+    if record.peak_bytes is not None:
+        terminal.write_line(f"peak of memory: {record.peak_bytes / 1e9:.2f} GB")
+    if record.left_out:
+        for size in sorted({size for _, size in record.left_out}):
+            names = ", ".join(name for name, other in record.left_out if other == size)
+            terminal.write(f"no time was left, at a zoo of {size}, for {names}")

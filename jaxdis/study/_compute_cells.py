@@ -70,15 +70,10 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
         whole = _without_combination(_correlated(_whole_space(training), training), training)
         unseen = whole.inside(RandomCells(training.held_out_share))
     key = jax.random.key(sampling.seed)
-    validation = None
-    if sampling.validation:
-        validation = space.wrap(space.sample(jax.random.fold_in(key, _VALIDATION), sampling.validation))
-    return Samples(
-        space.wrap(space.sample(key, sampling.train)),
-        space.wrap(unseen.sample(jax.random.fold_in(key, _TEST), sampling.test)),
-        validation,
-        render,
-    )
+    train = space.wrap(space.sample(key, sampling.train))
+    test = space.wrap(unseen.sample(jax.random.fold_in(key, _TEST), sampling.test))
+    chosen_on = space.sample(jax.random.fold_in(key, _VALIDATION), sampling.validation) if sampling.validation else None
+    return Samples(train, test, None if chosen_on is None else space.wrap(chosen_on), render)
 
 
 def random_number(member: Member) -> int:
@@ -211,11 +206,9 @@ def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dic
 
 def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
     """Every member's means and variances, and the factors that all members share."""
-    samples = samples_of(training, study.sampling)
-    key = jax.random.key(study.sampling.seed)
+    samples, key = samples_of(training, study.sampling), jax.random.key(study.sampling.seed)
     seen = zoo.encode(samples.train.values, render=samples.render, key=key)
-    shared = {"factors": _small(samples.train)}
-    columns = {"mean": seen.mean, "variance": seen.variance}
+    columns, shared = {"mean": seen.mean, "variance": seen.variance}, {"factors": _small(samples.train)}
     roles = {"test": (samples.test, _TEST)}
     if samples.validation is not None:
         roles["validation"] = (samples.validation, _VALIDATION)
@@ -236,16 +229,8 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     numbers = [random_number(member) for member in chosen]
     if study.has_slots:
         drawn, _ = scenes_of(training, study.sampling)
-        scores_by_metric = slots_scored(
-            study.metrics,
-            stacked["codes"],
-            stacked["segments"],
-            drawn,
-            study.sampling,
-            numbers,
-            training.config.method.code_kinds,
-        )
-        for name, scores in scores_by_metric:
+        seen, kinds = (stacked["codes"], stacked["segments"]), training.config.method.code_kinds
+        for name, scores in slots_scored(study.metrics, *seen, drawn, study.sampling, numbers, kinds):
             _publish_scores(store, study, chosen, [name], scores)
         return
     _score_seeds(store, study, chosen)
@@ -253,21 +238,13 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     test = (stacked["test_mean"], samples.test)
     validation = (stacked["validation_mean"], samples.validation) if study.sampling.validation else None
     novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.has_novel else test
+    how = {"validation": validation, "variances": stacked["variance"], "numbers": numbers}
+    how["devices"] = jax.devices()  # batches of one member and of several then share their programs
     for on_novel, held_out in ((False, test), (True, novel)):
         metrics = {name: metric for name, metric in study.metrics_of_members if (name in study.novel) == on_novel}
-        if not metrics:
-            continue
-        scores = evaluate(
-            stacked["mean"],
-            samples.train,
-            metrics,
-            test=held_out,
-            validation=validation,
-            variances=stacked["variance"],
-            numbers=numbers,
-            devices=jax.devices(),  # batches of one member and of several then share their programs
-        )
-        _publish_scores(store, study, chosen, metrics, scores)
+        if metrics:
+            scores = evaluate(stacked["mean"], samples.train, metrics, test=held_out, **how)
+            _publish_scores(store, study, chosen, metrics, scores)
 
 
 def _score_seeds(store: Store, study: Study, chosen: Sequence[Member]) -> None:
@@ -286,13 +263,9 @@ def _score_seeds(store: Store, study: Study, chosen: Sequence[Member]) -> None:
 def _publish_scores(store: Store, study: Study, chosen: Sequence[Member], names, scores) -> None:
     for position, member in enumerate(chosen):
         for name in names:
-            store.publish("score", score_spec(study, member.encode, name), _result(study, scores, name, position))
-
-
-def _result(study: Study, scores, name: str, position: int) -> dict:
-    columns = {column: float(scores[column][position]) for column in scores if metric_of(study, column) == name}
-    parts = {part: scores.part(part)[position] for part in scores.parts if metric_of(study, part) == name}
-    return {"columns": columns, "parts": parts}
+            columns = {column: float(scores[column][position]) for column in scores if metric_of(study, column) == name}
+            parts = {part: scores.part(part)[position] for part in scores.parts if metric_of(study, part) == name}
+            store.publish("score", score_spec(study, member.encode, name), {"columns": columns, "parts": parts})
 
 
 def training_data(training: Training):
@@ -302,10 +275,10 @@ def training_data(training: Training):
     space, render = _seen(training, dtype="uint8")
     factor_key, image_key = jax.random.split(jax.random.key(training.pool))
     rows = space.sample(factor_key, training.pool)
-    parts = [
-        np.asarray(_drawn(Images.of(render), rows[start : start + RENDER_BATCH], jax.random.fold_in(image_key, start)))
-        for start in range(0, training.pool, RENDER_BATCH)
-    ]
+    renderer, parts = Images.of(render), []
+    for start in range(0, training.pool, RENDER_BATCH):
+        noise = jax.random.fold_in(image_key, start)
+        parts.append(np.asarray(_drawn(renderer, rows[start : start + RENDER_BATCH], noise)))
     images = np.concatenate(parts)
     return (images, np.asarray(rows)) if training.config.method.needs_labels else images
 
@@ -338,7 +311,5 @@ def slots_scored(
     """
     samples = drawn.samples()
     samples = samples._replace(masks=pooled_masks(samples.masks, *segments.shape[2:]))
-    return [
-        (name, named(name, metric.score(codes, segments, samples, sampling.groups, numbers, kinds)))
-        for name, metric in metrics
-    ]
+    given = (codes, segments, samples, sampling.groups, numbers, kinds)
+    return [(name, named(name, metric.score(*given))) for name, metric in metrics]

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ ROLES = ("train", "test", "validation")
 # the study's samples come beside them.
 COLUMNS = frozenset({"id", "data", "model", "updates", "seed", "held_out", "stopped"})
 COLUMNS |= {f"{role}_samples" for role in ROLES}
+
+# Trainings that are listed in text.
+MOST_SHOWN = 5
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -116,6 +119,13 @@ class Training:
             texts["held_out"] = ", ".join(f"{name} {value}" for name, value in self.held_out)
         return trained._replace(labels=tuple({**label, **texts} for label in trained.labels))
 
+    def describe(self) -> dict:
+        """The training as plain data."""
+        always = {name: getattr(self, name) for name in ("sweep", "seeds", "pool", "held_out", "held_out_share")}
+        if_any = {"labels": dict(self.labels), "keep": self.keep}
+        found = {name: value for name, value in if_any.items() if value}
+        return {"config": describe(self.config), **always, **restrictions_of(self), **found}
+
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
@@ -174,16 +184,13 @@ class Study:
         settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
         labels = {name for training in self.trainings for name, _ in training.labels}
         if labels & (COLUMNS | settings):
-            raise ValueError(
-                f"labels: need names other than those of columns, got {min(labels & (COLUMNS | settings))!r}"
-            )
-        settings |= labels
+            taken = min(labels & (COLUMNS | settings))
+            raise ValueError(f"labels: need names other than those of columns, got {taken!r}")
+        columns = COLUMNS | settings | labels
         for name, _ in self.metrics:
-            if name in COLUMNS | settings or name.startswith(("final_", "sample_")):
-                taken = ", ".join(sorted(COLUMNS | settings))
-                raise ValueError(
-                    f"metrics: must have names other than those of columns ({taken}, final_…, sample_…), got {name!r}"
-                )
+            if name in columns or name.startswith(("final_", "sample_")):
+                taken = f"{', '.join(sorted(columns))}, final_…, sample_…"
+                raise ValueError(f"metrics: must have names other than those of columns ({taken}), got {name!r}")
         for training in self.trainings:
             data = training.config.data
             if data not in DATASETS:
@@ -197,10 +204,20 @@ class Study:
             raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
     def __repr__(self) -> str:
-        return as_text(self)
+        """``Study('mine', 2 metrics)``, and a line each for the first trainings."""
+        rows = [f"  {method} on {data}: {count} members" for method, data, count in self._rows()[:MOST_SHOWN]]
+        more = [f"  and {len(self.trainings) - MOST_SHOWN} more"] * (len(self.trainings) > MOST_SHOWN)
+        return "\n".join([f"Study({self.name!r}, {len(self.metrics)} metrics)", *rows, *more])
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        """A row for each training, under the metrics' names."""
+        title = f"Study {self.name}: {', '.join(name for name, _ in self.metrics)}"
+        return html_table(title, ["method", "data", "members"], self._rows())
+
+    def _rows(self) -> list[tuple[str, str, int]]:
+        """The method, the data and how many members, for every training."""
+        configs = ((training.config, len(training.members().labels)) for training in self.trainings)
+        return [(type(config.method).__name__, config.data, count) for config, count in configs]
 
     def _check_kind(self) -> None:
         """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
@@ -213,11 +230,8 @@ class Study:
             raise ValueError("trainings: need methods that all represent images by codes or all by slots, got both")
         of_slots = {name for name, metric in self.metrics if isinstance(metric, SlotMetric)}
         if self.has_slots:
-            unfit_names = [name for name, _ in self.metrics if name not in of_slots]
-            if unfit_names:
-                raise ValueError(
-                    f"metrics: slots need metrics of slots ({', '.join(SLOT_METRICS)}), got {unfit_names[0]!r}"
-                )
+            if unfit := [name for name, _ in self.metrics if name not in of_slots]:
+                raise ValueError(f"metrics: slots need metrics of slots ({', '.join(SLOT_METRICS)}), got {unfit[0]!r}")
             for training in self.trainings:
                 if DATASETS.get(data := training.config.data) is not None and DATASETS[data].scenes is None:
                     with_scenes = ", ".join(name for name, row in DATASETS.items() if row.scenes is not None)
@@ -233,8 +247,7 @@ class Study:
             raise ValueError(f"groups: need a method that represents images by slots, got {self.sampling.groups}")
         else:
             check_validation(self.metrics_of_members, self.sampling.validation > 0)
-            unfit = [name for name in self.novel if name in dict(self.metrics_of_seeds)]
-            if unfit:
+            if unfit := [name for name in self.novel if name in dict(self.metrics_of_seeds)]:
                 raise ValueError(f"novel: needs metrics of one member, got {unfit[0]!r}, which compares seeds")
 
     @property
@@ -276,20 +289,7 @@ class Study:
         return {
             "name": self.name,
             "numerics": NUMERICS,
-            "trainings": [
-                {
-                    "config": describe(training.config),
-                    "sweep": training.sweep,
-                    "seeds": training.seeds,
-                    "pool": training.pool,
-                    "held_out": training.held_out,
-                    "held_out_share": training.held_out_share,
-                    **restrictions_of(training),
-                    **({"labels": dict(training.labels)} if training.labels else {}),
-                    **({"keep": training.keep} if training.keep else {}),
-                }
-                for training in self.trainings
-            ],
+            "trainings": [training.describe() for training in self.trainings],
             "novel": self.novel,
             "sampling": dataclasses.asdict(self.sampling),
             "metrics": {name: metric.describe() for name, metric in self.metrics},
@@ -297,9 +297,7 @@ class Study:
 
 
 def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
-    """Metrics for members and for seeds, by name or as a mapping; ``"all"`` leaves out newer rows, so that studies
-    stay.
-    """
+    """Metrics for members and seeds, by name or as a mapping; ``"all"`` has no newer rows, so that studies stay."""
     if not isinstance(metrics, Mapping):
         table = METRICS | SEED_METRICS
         metrics = [name for name in table if name not in NOT_IN_STUDIES] if metrics == "all" else metrics
@@ -319,32 +317,6 @@ def metric_of(study, column: str) -> str | None:
     """The metric in a study, or in anything with ``metrics``, that a column belongs to; None for labels and losses."""
     owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
     return max(owners, key=len, default=None)
-
-
-if TYPE_CHECKING:
-    from jaxdis.study._definition import Study
-
-# Trainings that are listed in text.
-MOST_SHOWN = 5
-
-
-def as_text(study: "Study") -> str:
-    """``Study('mine', 2 metrics)``, and a line each for the first trainings."""
-    rows = [f"  {method} on {data}: {count} members" for method, data, count in _rows(study)[:MOST_SHOWN]]
-    more = [f"  and {len(study.trainings) - MOST_SHOWN} more"] * (len(study.trainings) > MOST_SHOWN)
-    return "\n".join([f"Study({study.name!r}, {len(study.metrics)} metrics)", *rows, *more])
-
-
-def as_html(study: "Study") -> str:
-    """A row for each training, under the metrics' names."""
-    title = f"Study {study.name}: {', '.join(name for name, _ in study.metrics)}"
-    return html_table(title, ["method", "data", "members"], _rows(study))
-
-
-def _rows(study: "Study") -> list[tuple[str, str, int]]:
-    """The method, the data and how many members, for every training."""
-    configs = ((training.config, len(training.members()[2])) for training in study.trainings)
-    return [(type(config.method).__name__, config.data, count) for config, count in configs]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -372,13 +344,11 @@ def cells(study: Study) -> Iterator[Member]:
     for position, training in enumerate(study.trainings):
         _, hyperparameters, of_rows = training.members()
         ends = [{"updates": number} for number in (*training.keep, training.config.steps)] if training.keep else [{}]
-        rows = [row for row in range(len(of_rows)) for _ in ends]
-        labels = [{**label, **end} for label in of_rows for end in ends]
-        pairs = list(zip(rows, labels, strict=True))
+        pairs = [(row, {**label, **end}) for row, label in enumerate(of_rows) for end in ends]
         trained = [cell_id(train_spec(training, hyperparameters, label, row)) for row, label in pairs]
         encoded = [encode_id(train) for train in trained]
         alike: dict[tuple, list[str]] = {}
-        for label, encode in zip(labels, encoded, strict=True):
+        for (_, label), encode in zip(pairs, encoded, strict=True):
             alike.setdefault(_setting(label), []).append(encode)
         for (row, label), train, encode in zip(pairs, trained, encoded, strict=True):
             seeds = tuple(alike[_setting(label)])
@@ -400,6 +370,7 @@ def _setting(label: Mapping) -> tuple:
 
 
 def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
+    updates = label.get("updates", training.config.steps)
     numbers = {name: float(column[row]) for name, column in zip(hyperparameters._fields, hyperparameters, strict=True)}
     return {
         "kind": "train",
@@ -410,7 +381,8 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
         "held_out": training.held_out,
         "held_out_share": training.held_out_share,
         **restrictions_of(training),
-        **_updates(training, label),
+        # Kept after all updates, it is the same member in any study.
+        **({} if updates in (None, training.config.steps) else {"updates": updates}),
         "numerics": NUMERICS,
     }
 
@@ -419,11 +391,6 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
 def _config(config: Config, model: str) -> dict:
     """What describes the program that trains one variant alone."""
     return describe(dataclasses.replace(config, method=config.method.alone(model)))
-
-
-def _updates(training: Training, label: Mapping) -> dict:
-    """The updates after which a member was kept; nothing after all, so that it is the same member in any study."""
-    return {} if label.get("updates") in (None, training.config.steps) else {"updates": label["updates"]}
 
 
 def encode_spec(study: Study, train: str) -> dict:

@@ -16,13 +16,8 @@ Updates = Callable[[float], None]
 
 
 class Batch(NamedTuple):
-    """Cells that are computed together. Small values, since they are sent to workers.
-
-    Attributes:
-      kind: a kind in :data:`jaxdis.study._store.KINDS`.
-      members: what the work needs in order to compute them.
-      cells: how many cells.
-    """
+    """So many cells of a kind that are computed together, and what the work needs for that: small values, since they
+    are sent to workers."""
 
     kind: str
     members: tuple
@@ -89,9 +84,6 @@ def work_of(study) -> Work:
     """Wrap a study as the driver sees it; a work is returned as it is, so that the ids of its cells are made once.
 
     A class without a row has the work of the class that it derives from.
-
-    Raises:
-      TypeError: for anything else.
     """
     if isinstance(study, Work):
         return study
@@ -149,10 +141,8 @@ def run(
       RuntimeError: if a round makes no progress, with the last failure as its cause.
     """
     if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise ValueError(
-            f"executor: must be a concurrent.futures.Executor or None, got {shown(executor)}; of a Dask client, give "
-            "client.get_executor()"
-        )
+        words = f"{shown(executor)}; of a Dask client, give client.get_executor()"
+        raise ValueError(f"executor: must be a concurrent.futures.Executor or None, got {words}")
     try:
         return _run(work_of(study), Store(out), executor, extend, progress)
     except OSError as error:
@@ -165,11 +155,18 @@ def _run(work: Work, store: Store, executor, extend: bool, progress: Progress | 
     if extend and store.described:
         store.check_smaller(work.describe(), work.wanted().get("train", ()))
     store.open(work.describe(), extend=extend)
-    lost = 0
-    made = dict.fromkeys(KINDS, 0)
+    lost, made = 0, dict.fromkeys(KINDS, 0)
+
+    def published() -> int:
+        return sum(len(store.ids(kind)) for kind in KINDS)
+
+    def training(members: float) -> None:
+        """Report members that are part-way through their training."""
+        progress("train", made["train"] + members)
+
     while batches := list(work.missing(store)):
-        before, failures = _count(store), []
-        for batch, error in _make(work, store.root, batches, executor, _training(progress, made)):
+        before, failures = published(), []
+        for batch, error in _make(work, store.root, batches, executor, training if progress else None):
             if error is not None:
                 log.info("batch of %d %s cells failed: %r", batch.cells, batch.kind, error)
                 failures.append(error)
@@ -177,7 +174,7 @@ def _run(work: Work, store: Store, executor, extend: bool, progress: Progress | 
             made[batch.kind] += batch.cells
             if progress is not None:
                 progress(batch.kind, made[batch.kind])
-        if _count(store) > before:
+        if published() > before:
             continue
         if lost < LOST_ROUNDS and any(isinstance(error, LOST) for error in failures):
             lost += 1
@@ -221,13 +218,6 @@ def run_batch(root: str | Path, study, batch: Batch, on_updates: Updates | None 
     runtime.forget_programs_if_many()
 
 
-def _training(progress: Progress | None, made: dict[str, int]) -> Updates | None:
-    """Report members that are part-way through their training."""
-    if progress is None:
-        return None
-    return lambda members: progress("train", made["train"] + members)
-
-
 def _make(work: Work, root, batches, executor, on_updates) -> Iterator[tuple[Batch, BaseException | None]]:
     """Run batches here or on an executor; yield each with its failure, if any."""
     if executor is None:
@@ -242,7 +232,3 @@ def _make(work: Work, root, batches, executor, on_updates) -> Iterator[tuple[Bat
         except concurrent.futures.CancelledError as cancelled:
             error = cancelled
         yield futures[future], error
-
-
-def _count(store: Store) -> int:
-    return sum(len(store.ids(kind)) for kind in KINDS)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import math
 import os
@@ -25,6 +26,11 @@ from jaxdis._core.files import (
 )
 from jaxdis._core.options import checked, shown
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 KINDS = ("train", "encode", "score")
 _ID = re.compile(r"[0-9a-f]{16}")
 _ADVICE = "`jaxdis study verify` removes it, and running the study again makes it anew"
@@ -41,12 +47,11 @@ def canonical(value: Any) -> str:
 
 def cell_id(spec: dict) -> str:
     """The first 16 hexadecimal digits of the hash over a cell's specification."""
-    return _text_id(canonical(spec))
+    return _hash(canonical(spec))[:16]
 
 
-def _text_id(text: str) -> str:
-    """The id for the cell that a canonical text specifies."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Stands for the id of a parent in a specification; no other text of it has these letters.
@@ -56,14 +61,15 @@ _PARENT = "<the id of the parent>"
 def ids_of_children(spec: Callable[[str], dict]) -> Callable[[str], str]:
     """The ids for specifications that differ only in a parent's id: a study has hundreds of thousands."""
     before, after = canonical(spec(_PARENT)).split(_PARENT)
-    return lambda parent: _text_id(before + parent + after)
+    return lambda parent: _hash(before + parent + after)[:16]
 
 
 class Store:
     """A study's directory: ``{train,encode,score}/ab/abcd….{json,npz}`` and ``study.json``.
 
     A record (JSON) is published after its arrays (NPZ) and holds their hash, so that an existing record is complete.
-    Arrays without a record were left by a killed process: they are never read, and are written again.
+    Arrays without a record were left by a killed process: they are never read, and are written again. All methods raise
+    :class:`StoreError` for what is missing, damaged, or another study's.
     """
 
     @checked
@@ -72,19 +78,16 @@ class Store:
 
     @checked
     def open(self, description: Mapping[str, Any], *, extend: bool = False) -> None:
-        """Claim the directory for a study, or check that it belongs to this study.
+        """Claim the directory for a study, or check that it belongs to this study and to nothing else.
 
-        Raises:
-          StoreError: if the directory holds another study, naming the first differences. With ``extend`` the stored
-            description is replaced instead (see :meth:`check_smaller`): cells that both share are kept, since they are
-            found by content. If it holds no study but tables or pages, which its own study would overwrite.
+        With ``extend``, another study's description is replaced (see :meth:`check_smaller`): cells that both share are
+        kept, since they are found by content.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         foreign = sorted(path.name for ending in ("csv", "html") for path in self.root.glob(f"*.{ending}"))
         if foreign and not self.begun:
-            raise StoreError(
-                f"{self.root}: must be a directory of the study alone, got one with {foreign[0]}, which is of none"
-            )
+            other = f"one with {foreign[0]}, which is of none"
+            raise StoreError(f"{self.root}: must be a directory of the study alone, got {other}")
         path = self.root / "study.json"
         text = json.dumps(_plain(description), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         for folder in (self.root, *(path for kind in KINDS for path in self.root.glob(f"{kind}/*/"))):
@@ -103,11 +106,7 @@ class Store:
         description: Mapping[str, Any],
         advice: str = "Give the options that it was run with, or extend it by `study run --extend`",
     ) -> None:
-        """Check that the directory holds this study.
-
-        Raises:
-          StoreError: if it holds none or another one, naming the first differences.
-        """
+        """Check that the directory holds this study; the error names the first differences."""
         faults = list(map(" ".join, differences(self.description(), _plain(description))))
         if faults:
             raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(faults[:3])}. {advice}")
@@ -116,15 +115,8 @@ class Store:
     def check_smaller(self, description: Mapping[str, Any], trained: Collection[str]) -> None:
         """Check that the directory holds a smaller version of this study: extending it loses no row and no column.
 
-        The study may add members, metrics, and parts that the stored description leaves empty.
-
-        Args:
-          description: the study's.
-          trained: its training cells' ids.
-
-        Raises:
-          StoreError: if the directory holds no study, or one that has members or metrics, or settings besides those it
-            trains with, that this study lacks.
+        The study may add members, metrics, and parts that the stored description leaves empty. ``trained`` are the ids
+        of its training cells.
         """
         stored, wanted = self.description(), _plain(description)
         metrics = {name: wanted.get("metrics", {}).get(name) for name in stored.get("metrics", {})}
@@ -134,17 +126,11 @@ class Store:
         if lost := len(self.ids("train").difference(trained)):
             faults.append(f"{lost} of its trained members are not in the study")
         if faults:
-            raise StoreError(
-                f"{self.root}: holds a study that is not a smaller version of this one: {'; '.join(faults[:3])}. "
-                "Choose another directory"
-            )
+            words = f"holds a study that is not a smaller version of this one: {'; '.join(faults[:3])}"
+            raise StoreError(f"{self.root}: {words}. Choose another directory")
 
     def description(self) -> dict:
-        """The description that :meth:`open` stored.
-
-        Raises:
-          StoreError: if the directory holds no study, or its description is damaged.
-        """
+        """The description that :meth:`open` stored."""
         path = self.root / "study.json"
         if not os.path.lexists(path):
             raise StoreError(f"{self.root}: holds no study (no study.json)")
@@ -166,23 +152,13 @@ class Store:
         return self.root / kind / name[:2] / f"{name}{suffix}"
 
     def ids(self, kind: str) -> set[str]:
-        """All published cells in one kind.
-
-        Raises:
-          StoreError: for a kind that is not in :data:`KINDS`.
-        """
+        """All published cells in one kind of :data:`KINDS`."""
         if kind not in KINDS:
             raise StoreError(f"kind: must be one of {', '.join(KINDS)}, got {shown(kind)}")
-        ids = set()
-        if (self.root / kind).is_dir():
-            for folder in os.scandir(self.root / kind):
-                if folder.is_dir():
-                    names = (entry.name for entry in os.scandir(folder.path))
-                    ids |= {
-                        name[:16]
-                        for name in names
-                        if name.endswith(".json") and _ID.fullmatch(name[:-5]) and name[:2] == folder.name
-                    }
+        ids, root = set(), self.root / kind
+        for folder in [entry for entry in os.scandir(root) if entry.is_dir()] if root.is_dir() else ():
+            records = (entry.name[:-5] for entry in os.scandir(folder.path) if entry.name.endswith(".json"))
+            ids |= {name for name in records if _ID.fullmatch(name) and name[:2] == folder.name}
         return ids
 
     @checked
@@ -195,9 +171,7 @@ class Store:
     ) -> bool:
         """Write a cell's result under its own id; False if another writer was first.
 
-        Raises:
-          StoreError: for a kind that is not in :data:`KINDS`.
-          ValueError: for arrays with Python objects, and for anything else that JSON cannot hold.
+        Arrays of Python objects, and anything else that JSON cannot hold, are refused with a ``ValueError``.
         """
         for argument, value in (("spec", spec), ("result", result)):
             try:
@@ -211,7 +185,7 @@ class Store:
             np.savez(buffer, **without_objects(arrays))
             content = buffer.getvalue()
             record["arrays"] = hashlib.sha256(content).hexdigest()
-        record["hash"] = hashlib.sha256(canonical(record).encode()).hexdigest()
+        record["hash"] = _hash(canonical(record))
         # The arrays and the record of a cell come from one writer. Without locks, its hash tells of another's arrays.
         with locked(self.root / ".lock"):
             if os.path.lexists(self.path(kind, name)):
@@ -221,14 +195,9 @@ class Store:
             return publish(self.path(kind, name), canonical(record).encode())
 
     def adopt(self, other: "Store", wanted: Mapping[str, Collection[str]]) -> int:
-        """Copy cells that another directory holds and this one lacks, each after reading it; returns how many.
+        """Copy cells that any study's directory holds and this one lacks, each after reading it; returns how many.
 
-        Args:
-          other: any study's directory: cells are found by what they compute.
-          wanted: cell ids by kind.
-
-        Raises:
-          StoreError: if such a cell is damaged there.
+        ``wanted`` are ids by kind: cells are found by what they compute.
         """
         copied = 0
         for kind in KINDS:
@@ -249,26 +218,22 @@ class Store:
         """
         result = self.result("score", cell)
         columns = [*result["columns"], *result["parts"]]
-        shared = set.intersection(*map(_owners, columns)) if columns else {name}
+        # The names that all may belong to: ``mig.per_factor`` to ``mig`` and ``mig.per_factor``.
+        owners = [set(itertools.accumulate(column.split("."), "{}.{}".format)) for column in columns]
+        shared = set.intersection(*owners) if columns else {name}
         if name in shared:
             return result
         other = max(shared, key=len) if len(columns) > 1 else columns[0].split(".")[0]
-        return {
-            kind: {name + column.removeprefix(other): value for column, value in result[kind].items()}
-            for kind in ("columns", "parts")
-        }
+        kinds = {kind: result[kind].items() for kind in ("columns", "parts")}
+        return {kind: {name + column.removeprefix(other): v for column, v in row} for kind, row in kinds.items()}
 
     def record(self, kind: str, name: str) -> dict:
-        """A record, checked against its own hash and its id.
-
-        Raises:
-          StoreError: if it is damaged.
-        """
+        """A record, checked against its own hash and its id."""
         path = self.path(kind, name)
         record = read_object(path)
         try:
             body = {key: value for key, value in record.items() if key != "hash"}
-            sound = record["hash"] == hashlib.sha256(canonical(body).encode()).hexdigest() and "result" in body
+            sound = record["hash"] == _hash(canonical(body)) and "result" in body
             its_name = cell_id(record["cell"])
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             sound, its_name = False, ""
@@ -279,11 +244,7 @@ class Store:
         return record
 
     def arrays(self, kind: str, name: str) -> dict[str, np.ndarray]:
-        """A cell's arrays, checked against the record's hash.
-
-        Raises:
-          StoreError: if they are damaged or missing.
-        """
+        """A cell's arrays, checked against the record's hash."""
         path, wanted = self.path(kind, name, ".npz"), self.record(kind, name).get("arrays")
         try:
             with open_regular(path) as file:
@@ -374,18 +335,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _owners(column: str) -> set[str]:
-    """The names that a column may belong to: ``mig.per_factor`` to ``mig`` and ``mig.per_factor``."""
-    words = column.split(".")
-    return {".".join(words[:count]) for count in range(1, len(words) + 1)}
-
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
-
-
+# Processes that share a study's directory wait for each other by file locks, and train no batch twice. No result
+# depends on them: without locks, processes may train the same batch in one folder, where each file is written
+# whole, and each cell's first record counts.
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
     """Hold a file's lock, which ends with the process; False while another holds it, unless this one waits."""

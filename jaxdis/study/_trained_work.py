@@ -105,16 +105,11 @@ def row_of(study: Study, store: Store, member: Member) -> dict:
     for (name, _), score in zip(study.metrics, member.scores, strict=True):
         result = store.score(score, name)
         row |= {column: number(value) for column, value in result["columns"].items()}
-        row |= _by_size(name, result["parts"])
+        parts = result["parts"]
+        if f"{name}.by_size" in parts:  # a learning curve, by the samples that were there: downstream_trees.100
+            curve = zip(parts[f"{name}.samples"], parts[f"{name}.by_size"], strict=True)
+            row |= {f"{name}.{size}": number(value) for size, value in curve}
     return row
-
-
-def _by_size(name: str, parts: dict) -> dict[str, float]:
-    """A learning curve's accuracies as columns by the samples that were there, ``downstream_trees.100``."""
-    curve = parts.get(f"{name}.by_size")
-    if curve is None:
-        return {}
-    return {f"{name}.{size}": number(value) for size, value in zip(parts[f"{name}.samples"], curve, strict=True)}
 
 
 def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
@@ -142,13 +137,8 @@ def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> l
 
 
 def _write(rows: Sequence[dict], names: Sequence[str], path: Path) -> None:
-    """As CSV and, if pyarrow is installed, Parquet."""
+    """As CSV and, if pyarrow is installed, Parquet for pandas, polars and DuckDB."""
     write_csv(path, names, rows)
-    _write_parquet(names, rows, path.with_suffix(".parquet"))
-
-
-def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> None:
-    """The same table for pandas, polars and DuckDB, if pyarrow is installed."""
     if importlib.util.find_spec("pyarrow") is None:
         return
     import pyarrow
@@ -157,7 +147,7 @@ def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> No
     content = io.BytesIO()
     table = pyarrow.table({name: [row.get(name) for row in rows] for name in names})
     pyarrow.parquet.write_table(table, content)
-    publish(path, content.getvalue(), replace=True)
+    publish(path.with_suffix(".parquet"), content.getvalue(), replace=True)
 
 
 def _cut(rows: Sequence[Member], size: int) -> list[tuple[Member, ...]]:

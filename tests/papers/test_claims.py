@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from jaxdis.papers import PAPERS
-from jaxdis.papers.eastwood2018 import _claims as eastwood2018_claims
-from jaxdis.papers.eastwood2018._claims import Numbers
+from jaxdis.papers.eastwood2018 import _page as eastwood2018_page
+from jaxdis.papers.eastwood2018._page import Numbers
 from jaxdis.papers.harness import _verdict as verdict
 from jaxdis.papers.harness._printed import printed_in, words_in
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN
-from jaxdis.papers.locatello2020 import _claims as locatello2020_claims
-from jaxdis.papers.locatello2020 import _claims as metric_claims
-from jaxdis.papers.locatello2020._claims import claims
+from jaxdis.papers.locatello2020 import _page as locatello2020_page
+from jaxdis.papers.locatello2020._page import claims
 from jaxdis.papers.locatello2020._run import COLUMNS, MATRICES
-from jaxdis.papers.mahon2024 import _claims as mahon2024_claims
+from jaxdis.papers.mahon2024 import _page as mahon2024_page
 
 DATA = ("dsprites", "color_dsprites", "shapes3d")
 SWEEP = {
@@ -101,7 +100,7 @@ def _few_replicates():
     """Planted findings are far from their thresholds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verdict, "REPLICATES", 15)
-        patch.setattr(locatello2020_claims, "FEW", 4)
+        patch.setattr(locatello2020_page, "FEW", 4)
         yield
 
 
@@ -192,13 +191,13 @@ def test_one_data_set_leaves_transfer_out():
 
 def test_bad_models_look_efficient_on_scream():
     table = planted()
-    assert not metric_claims.downstream(table)["efficient_because_bad"]
+    assert not locatello2020_page.downstream(table)["efficient_because_bad"]
     scream = {name: column[table["data"] == "dsprites"] for name, column in table.items()}
     scream["data"] = np.full(len(scream["model"]), "scream_dsprites")
     accuracy = scream["downstream_logistic"]
     for sign, verdict_of in ((-1, HOLDS), (1, FAILS)):
         scream["downstream_logistic.efficiency"] = sign * accuracy
-        [part] = metric_claims.downstream(scream)["efficient_because_bad"]
+        [part] = locatello2020_page.downstream(scream)["efficient_because_bad"]
         assert part.verdict == verdict_of
 
 
@@ -209,7 +208,7 @@ def test_draws_without_a_model_do_not_stop_the_claims_about_it():
     data, model = map(np.array, zip(*rows, strict=True))
     accuracy = np.linspace(0.1, 0.4, len(rows))
     table = {"data": data, "model": model, "novel_combination": accuracy, "novel_combination.linear": accuracy - 0.05}
-    found = mahon2024_claims._novel(table | {"novel_combination.familiar": accuracy + 0.4})
+    found = mahon2024_page._novel(table | {"novel_combination.familiar": accuracy + 0.4})
     assert {"novel_low", "parted_ss_best"} <= set(found)
     assert all(np.isfinite(part.interval.value) for part in found["parted_ss_best"])
 
@@ -220,7 +219,7 @@ def test_models_that_name_no_new_combination_are_not_compared():
     data, model = map(np.array, zip(*rows, strict=True))
     nothing = np.zeros(len(rows))
     table = {"data": data, "model": model, "novel_combination": nothing, "novel_combination.linear": nothing}
-    found = mahon2024_claims._novel(table | {"novel_combination.familiar": nothing + 0.5})
+    found = mahon2024_page._novel(table | {"novel_combination.familiar": nothing + 0.5})
     assert all(part.verdict == OPEN for name in ("3dshapes_easier", "parted_ss_best") for part in found[name])
     assert [part.verdict for part in found["novel_low"]] == [HOLDS] * 2
 
@@ -234,7 +233,7 @@ def test_the_order_of_models_on_unseen_combinations_is_the_whole_claim():
             model: {seed: dict.fromkeys(metrics, {"score": e + seed / 1000, "error": [e] * 5}) for seed in range(3)}
             for model, e in errors.items()
         }
-        parts = eastwood2018_claims._of_unseen(Numbers(scores))["zero_shot_vaes_best"]
+        parts = eastwood2018_page._of_unseen(Numbers(scores))["zero_shot_vaes_best"]
         verdicts.append([part.verdict for part in parts])
     assert set(verdicts[0]) == {HOLDS}
     assert verdicts[1].count(FAILS) == 2

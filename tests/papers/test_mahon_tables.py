@@ -8,9 +8,8 @@ import pytest
 
 from jaxdis.data import DATASETS
 from jaxdis.papers.mahon2024 import _tables as tables
-from jaxdis.papers.mahon2024._report import collisions
 from jaxdis.papers.mahon2024._run import MODELS
-from jaxdis.papers.mahon2024._tables import Scored, above, chance, per_factor_tables, size_and_shape
+from jaxdis.papers.mahon2024._tables import Scored, above, chance, collisions, per_factor_tables, size_and_shape
 
 PAPER = json.loads((Path(__file__).parents[1] / "golden/mahon2024_tables.json").read_text())
 # shape, scale, orientation, x, y of dSprites; the table shows x, y, size, orientation, shape.

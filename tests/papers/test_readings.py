@@ -117,6 +117,6 @@ def test_reports_and_papers_explain_alike():
         of_rows = table(rows, score=rng.normal(size=len(rows)))
         found = variance_explained(of_rows, "score", of_rows["regularization"])
         for share, regularization in zip(found, (False, True), strict=True):
-            same = r.explained_unadjusted(of_rows, "score", regularization=regularization)
+            same = r.explained(of_rows, "score", regularization=regularization, adjust=False)
             np.testing.assert_equal(same, share)
         assert np.isnan(found.model_and_regularization) == (seeds == 1)

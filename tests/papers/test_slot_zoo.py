@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxdis.data import DATASETS
+from jaxdis.papers.dangnhu2022 import _page as page
 from jaxdis.papers.dangnhu2022 import _slot_zoo as slot_zoo
-from jaxdis.papers.dangnhu2022._page import figures
 from jaxdis.papers.dangnhu2022._run import dangnhu2022
 from jaxdis.papers.harness._page import in_spreads
 from jaxdis.papers.harness._paper import Finished
@@ -149,7 +149,7 @@ def test_what_holds_in_print_holds(zoo, without_groups):
 
 
 def test_figures_are_drawn_of_every_model(zoo):
-    drawn = figures(zoo)
+    drawn = [*page._against_segmentation(zoo), *page._projections(zoo)]
     labels = [figure.label for figure in drawn]
     # Four models of Multi-dSprites and three of CLEVR6, at the one level whose projections the members have.
     assert labels == ["Figure 3 a", "Figure 3 b", "Figure 3 c", *["Figures 4 and 10"] * 4, *["Figure 11"] * 3]

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from jaxdis.papers.locatello2020._run import locatello2020
-from jaxdis.papers.mahon2024._report import write_alignments
 from jaxdis.papers.mahon2024._run import mahon2024
-from jaxdis.papers.mahon2024._tables import write_tables
+from jaxdis.papers.mahon2024._tables import write_alignments, write_tables
 from jaxdis.study import STUDIES, Study
 from jaxdis.study._run_study import WORKS, Work, run, work_of
 from jaxdis.study._trained_work import TrainedWork

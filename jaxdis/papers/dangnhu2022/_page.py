@@ -8,10 +8,9 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.papers.dangnhu2022._slot_zoo import ARI, OBJECT_D, SPRITES, SlotZoo, parts_of_claims
 from jaxdis.papers.dangnhu2022._slot_zoo import tables as tables_of_zoo
-from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
-from jaxdis.papers.harness._paper import Reproduction
-from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Finding, Part, exact, findings, of_values
+from jaxdis.papers.harness import Beside, Content, Figure, Finding, Measured, Part, Reproduction, exact, printed_in
+from jaxdis.papers.harness._page import differences_in
+from jaxdis.papers.harness._verdict import findings, of_values
 
 # Iterations of EM after which it should have converged.
 EARLY = 20
@@ -33,11 +32,10 @@ def content(made: Reproduction) -> Content:
     zoo = SlotZoo({name: made.finished(name) for name in made.studies})
     without_groups = made.pieces["independent"]
     size = f"{len(zoo.rows)} models of slots; {small}"
-    trained = findings(
-        __package__, parts_of_claims(zoo, without_groups, made.pieces["beginning"]), next(iter(made.studies))
-    )
+    parts = parts_of_claims(zoo, without_groups, made.pieces["beginning"])
+    trained = findings(__package__, parts, next(iter(made.studies)))
     both = {checked.claim.id: checked for checked in (*checked_claims, *trained)}
-    drawn = [*_figures(probing), *figures(zoo)]
+    drawn = [*_figures(probing), *_against_segmentation(zoo), *_projections(zoo)]
     return Content(size, differences, list(both.values()), tables_of_zoo(zoo, without_groups), drawn, exact)
 
 
@@ -61,6 +59,12 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Finding]:
         level: np.abs(scores[f"{level}.disentanglement"] - scores[f"{level}.completeness"])
         for level in ("object", "property")
     }
+    apart = differences["property"][regular] - differences["object"][regular]
+    colors = errors[:, color].max(axis=1) - errors[:, other].min(axis=1)
+
+    def joint(kinds: str) -> list[float]:
+        return [row[kinds] for row in oracle["joint"]]
+
     fall = scores["property.disentanglement"][regular] - scores["property.disentanglement"][~regular]
     parts = {
         "em_needed_alone": [
@@ -76,26 +80,12 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Finding]:
         "ablation_lowers_property": [Part("with KL minus without, by seed", of_values(fall), above=0)],
         "object_d_is_c": [
             Part("object level, |D − C|", of_values(differences["object"][regular]), below=0.05),
-            Part(
-                "property level minus object level",
-                of_values(differences["property"][regular] - differences["object"][regular]),
-                above=0,
-            ),
+            Part("property level minus object level", of_values(apart), above=0),
         ],
-        "color_first": [
-            Part(
-                "largest error of colors minus smallest of others",
-                of_values((errors[:, color].max(axis=1) - errors[:, other].min(axis=1))[regular]),
-                below=0,
-            )
-        ],
+        "color_first": [Part("largest error of colors minus smallest of others", of_values(colors[regular]), below=0)],
         "mask_is_extrinsic": [
-            Part(
-                "component codes, extrinsic",
-                of_values([row["component/extrinsic"] for row in oracle["joint"]]),
-                below=0.05,
-            ),
-            Part("mask codes, intrinsic", of_values([row["mask/intrinsic"] for row in oracle["joint"]]), above=0.1),
+            Part("component codes, extrinsic", of_values(joint("component/extrinsic")), below=0.05),
+            Part("mask codes, intrinsic", of_values(joint("mask/intrinsic")), above=0.1),
         ],
     }
     checked = findings(__package__, parts, small=True)
@@ -110,25 +100,21 @@ def _table_1(probing: Mapping) -> Beside:
         "worst_possible": (0.0, 5.0),
         "chance_level": (100 / math.factorial(5), 4.0),
     }
-    measured = {
-        (place, column): Measured(float(value))
-        for place, row in enumerate(printed.rows)
-        for column, value in zip(("exactly_matching", "average_mismatch"), rows[row.key["permutation"]], strict=True)
-    }
-    return Beside(printed, measured, "Measured on planted slots, whose order is known; the other rows are exact.")
+    columns = ("exactly_matching", "average_mismatch")
+    return Beside.of(
+        printed,
+        lambda row, column: Measured(float(rows[row.key["permutation"]][columns.index(column)])),
+        "Measured on planted slots, whose order is known; the other rows are exact.",
+    )
 
 
 def _table_2(oracle: Mapping) -> Beside:
-    printed = printed_in(__package__).tables["table_2"]
-    measured = {}
-    for place, row in enumerate(printed.rows):
+    def measure(row, column: str) -> Measured:
         kind = row.key["latent"].removesuffix("_latent")
-        for column in row.values:
-            values = np.array([joint[f"{kind}/{column}"] for joint in oracle["joint"]])
-            measured[place, column] = Measured(
-                float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan
-            )
-    return Beside(printed, measured, "Of two autoencoders on true masks; the print is of GENESIS.")
+        return Measured.over([joint[f"{kind}/{column}"] for joint in oracle["joint"]])
+
+    printed = printed_in(__package__).tables["table_2"]
+    return Beside.of(printed, measure, "Of two autoencoders on true masks; the print is of GENESIS.")
 
 
 def _figures(probing: Mapping) -> list[Figure]:
@@ -151,25 +137,24 @@ LEVELS = {"object": "slots and objects", "property": "codes of a slot and proper
 PROJECTIONS = {SPRITES: "Figures 4 and 10", "clevr6": "Figure 11"}
 
 
-def figures(zoo: SlotZoo) -> list[Figure]:
-    """What the regularization changes, disentanglement against segmentation, and the projections of each model."""
-    return [*_against_segmentation(zoo), *_projections(zoo)]
-
-
 def _against_segmentation(zoo: SlotZoo) -> list[Figure]:
+    """What the regularization changes, and disentanglement against segmentation."""
     if SPRITES not in zoo.data:
         return []
-    columns, groups = {}, []
+    groups = {}
     for model in zoo.models(SPRITES):
-        for regularized in (True, False):
+        for regularized, ending in ((True, ""), (False, ", ablated")):
             rows = zoo.of(data=SPRITES, model=model, regularized=regularized)
             if len(rows["seed"]):
-                groups.append(f"{model}{'' if regularized else ', ablated'}")
-                columns[groups[-1]] = rows
-    drawn = []
+                groups[model + ending] = rows
+    drawn, most = [], max(len(rows["seed"]) for rows in groups.values())
     for panel, name, words in (("a", OBJECT_D, "Disentanglement of objects"), ("b", ARI, "ARI of foreground pixels")):
-        points = {group: rows[name] for group, rows in columns.items()}
-        drawn.append(Figure(f"Figure 3 {panel}", f"{words}, with and without regularization", _points(points)))
+        # A point per seed; groups may have lost members.
+        points = {group: np.full(most, np.nan) for group in groups}
+        for group, rows in groups.items():
+            points[group][: len(rows[name])] = rows[name]
+        caption = f"{words}, with and without regularization"
+        drawn.append(Figure(f"Figure 3 {panel}", caption, plots.score_points(points)))
     trained = zoo.of(data=SPRITES, regularized=True)
     table = {"model": trained["model"], "disentanglement of objects": trained[OBJECT_D], "ARI": trained[ARI]}
     both = plots.scatter_matrix(table, ["disentanglement of objects"], ["ARI"])
@@ -177,27 +162,14 @@ def _against_segmentation(zoo: SlotZoo) -> list[Figure]:
     return [*drawn, Figure("Figure 3 c", words, both)]
 
 
-def _points(columns: dict[str, np.ndarray]):
-    """A point per seed; groups may have lost members."""
-    most = max(map(len, columns.values()))
-    padded = {name: np.full(most, np.nan) for name in columns}
-    for name, values in columns.items():
-        padded[name][: len(values)] = values
-    return plots.score_points(padded)
-
-
 def _projections(zoo: SlotZoo) -> list[Figure]:
     """Mean projected importances of the regularized members of each model."""
     drawn = []
     for data, number in PROJECTIONS.items():
         for place, (level, words) in enumerate(LEVELS.items()) if data in zoo.data else ():
-            parts = {
-                model: zoo.parts(f"{level}.joint", data=data, model=model, regularized=True)
-                for model in zoo.models(data)
-            }
-            for model, members in parts.items():
-                if members:
-                    joint = np.mean(members, axis=0)
-                    picture = plots.hinton(joint, list(dict.fromkeys(pair[place] for pair in zoo.labels(data))))
+            names = list(dict.fromkeys(pair[place] for pair in zoo.labels(data)))
+            for model in zoo.models(data):
+                if members := zoo.parts(f"{level}.joint", data=data, model=model, regularized=True):
+                    picture = plots.hinton(np.mean(members, axis=0), names)
                     drawn.append(Figure(number, f"{model}: importances of {words}, mean over seeds", picture))
     return drawn

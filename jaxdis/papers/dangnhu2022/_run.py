@@ -17,7 +17,8 @@ from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric, Structured, 
 from jaxdis.evaluation._results import Scores
 from jaxdis.models import About, Adam, Config, Genesis, Iodine, Monet, RmsProp, members
 from jaxdis.papers.dangnhu2022._slot_zoo import beginning, independent
-from jaxdis.papers.harness._paper import Finished, Piece, Preset, Run, Size, Sources
+from jaxdis.papers.harness import Finished, Piece, Preset, Run
+from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.relations._tree_importances import random_forest
 from jaxdis.scores._structure import Structure
 from jaxdis.scores._structured_score import lower_bound
@@ -156,20 +157,16 @@ def runs(size: Size, sources: Sources) -> dict[str, Study]:
     """The paper's study on each data set; none in the small form, which trains no slot models."""
     if size == "minutes":
         return {}
-    groups = {"multi_dsprites": 10, "clevr6": 5}
-    return {
-        name: dangnhu2022(data=(name,), train_samples=GROUP * count, sources=sources) for name, count in groups.items()
-    }
+    groups = {"multi_dsprites": 10 * GROUP, "clevr6": 5 * GROUP}
+    return {name: dangnhu2022(data=(name,), train_samples=size, sources=sources) for name, size in groups.items()}
 
 
 def pieces(size: Size) -> dict[str, Piece]:
     """Probing slots whose order is known, the autoencoders on objects, and what studies leave out."""
     samples = 1000 if size == "minutes" else GROUP
     groups = 2 if size == "minutes" else 10
-    small = {
-        "probing": Piece(probing, (("groups", groups), ("samples", samples))),
-        "oracle": Piece(oracle, (("groups", groups), ("samples", samples), *ORACLE.items())),
-    }
+    options = (("groups", groups), ("samples", samples))
+    small = {"probing": Piece(probing, options), "oracle": Piece(oracle, (*options, *ORACLE.items()))}
     return small if size == "minutes" else {**small, "independent": Piece(independent), "beginning": Piece(beginning)}
 
 
@@ -191,16 +188,8 @@ def scenes(key, samples: int, groups: int) -> Scenes:
 def scored(codes, truth: SceneSamples, groups: int, **options) -> Scores:
     """:func:`jaxdis.evaluate_structured` with the paper's settings except for the trees' depth."""
     options.setdefault("structure", structure_of(truth, SLOTS, codes.shape[-1]))
-    categorical = [truth.factors.names[j] for j in truth.categorical]
-    return evaluate_structured(
-        codes,
-        truth.factors,
-        groups=groups,
-        background=truth.background,
-        categorical=categorical,
-        final=SMALL_FOREST,
-        **options,
-    )
+    options |= {"background": truth.background, "categorical": [truth.factors.names[j] for j in truth.categorical]}
+    return evaluate_structured(codes, truth.factors, groups=groups, final=SMALL_FOREST, **options)
 
 
 def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict:
@@ -230,10 +219,8 @@ def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict
 
 def _agreement(orders: np.ndarray, reference: np.ndarray, groups: int) -> tuple[float, float]:
     """How often orders agree, and slots out of place; positions are arbitrary in each group."""
-    each = [
-        order_agreement(jnp.asarray(a), jnp.asarray(b))
-        for a, b in zip(np.split(orders, groups), np.split(reference, groups), strict=True)
-    ]
+    pairs = zip(*(np.split(each, groups) for each in (orders, reference)), strict=True)
+    each = [order_agreement(jnp.asarray(a), jnp.asarray(b)) for a, b in pairs]
     return tuple(float(np.mean(column)) for column in zip(*each, strict=True))
 
 
@@ -274,13 +261,7 @@ def _bounds(importance: np.ndarray, structure: Structure) -> list[float]:
 
 
 def oracle(
-    finished: Mapping[str, Finished],
-    groups: int,
-    samples: int,
-    steps: int,
-    pool: int,
-    seeds: int,
-    learning_rate: float,
+    finished: Mapping[str, Finished], groups: int, samples: int, steps: int, pool: int, seeds: int, learning_rate: float
 ) -> dict:
     """Autoencoders of single objects, cut out by their true masks, with and without the KL term, as slots.
 
@@ -292,59 +273,37 @@ def oracle(
     seen, shown = cut_out(training), cut_out(local)
     n, slots = shown.shape[:2]
 
-    def encoded(channels: slice, dims: int, name: str) -> np.ndarray:
+    def encoded(channels: slice, dims: int, sweep: Mapping) -> np.ndarray:
         method = models.Vae("beta", models.Mlp((128, 128), num_codes=dims), reconstruction="squared_error")
-        chosen = models.members(
-            sweep if name == "whole" else {"beta": {**sweep["beta"], "beta": VARIANCE}}, seeds, method
-        )
         config = models.Config("multi_dsprites", method=method, steps=steps)
-        zoo = models.train(config, *chosen, data=seen[..., channels].reshape(-1, *seen.shape[2:4], _width(channels)))
-        means = zoo.encode(shown[..., channels].reshape(n * slots, *shown.shape[2:4], _width(channels))).mean
+        own, held_out = (
+            images[..., channels].reshape(-1, *images.shape[2:4], channels.stop - channels.start)
+            for images in (seen, shown)
+        )
+        zoo = models.train(config, *models.members(sweep, seeds, method), data=own)
+        means = zoo.encode(held_out).mean
         return means.reshape(len(means), n, slots, dims)
 
-    undivided = encoded(slice(0, 4), DIMS, "whole")
-    scores = scored(undivided, local.truth, groups)
-    divided = np.concatenate(
-        [encoded(slice(3, 4), DIMS // 2, "mask"), encoded(slice(0, 3), DIMS // 2, "component")], axis=-1
-    )
-    kinds = ("mask",) * (DIMS // 2) + ("component",) * (DIMS // 2)
-    structure = structure_of(local.truth, SLOTS, kinds)
-    third = scored(divided, local.truth, groups, structure=structure)
-    names = (
-        "object.disentanglement",
-        "object.completeness",
-        "property.disentanglement",
-        "property.completeness",
-        "informativeness",
-    )
+    scores = scored(encoded(slice(0, 4), DIMS, sweep), local.truth, groups)
+    half, regular = DIMS // 2, {"beta": {**sweep["beta"], "beta": VARIANCE}}
+    divided = [encoded(channels, half, regular) for channels in (slice(3, 4), slice(0, 3))]  # the mask, and the object
+    structure = structure_of(local.truth, SLOTS, ("mask",) * half + ("component",) * half)
+    third = scored(np.concatenate(divided, axis=-1), local.truth, groups, structure=structure)
+    fields = [f"{level}.{of}" for level in ("object", "property") for of in ("disentanglement", "completeness")]
     properties = list(dict.fromkeys(name for _, name in local.truth.labels))
     return {
         "regularized": [label["beta"] > 0 for label in models.members(sweep, seeds).labels],
-        "scores": {name: scores[name].tolist() for name in names},
+        "scores": {name: scores[name].tolist() for name in (*fields, "informativeness")},
         "properties": properties,
         "errors": [_by_property(row, local.truth, properties) for row in scores.part("informativeness.per_factor")],
         "joint": [_kinds(row, structure) for row in third.part("importance")],
     }
 
 
-def _width(channels: slice) -> int:
-    return channels.stop - channels.start
-
-
 def _by_property(per_factor: np.ndarray, truth: SceneSamples, properties: list[str]) -> list[float]:
     """Mean over objects, without the background."""
-    return [
-        float(
-            np.nanmean(
-                [
-                    v
-                    for v, (object_name, name) in zip(per_factor, truth.labels, strict=True)
-                    if name == wanted and object_name != truth.background
-                ]
-            )
-        )
-        for wanted in properties
-    ]
+    named = [name if thing != truth.background else "" for thing, name in truth.labels]
+    return [float(np.nanmean(np.asarray(per_factor)[np.array(named) == wanted])) for wanted in properties]
 
 
 def _kinds(importance: np.ndarray, structure: Structure) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """Dang-Nhu 2022 from trained slot models: what their studies do not hold, claims' statistics, Tables 1 to 6."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -10,11 +11,11 @@ from jaxdis._core.finite import finite, mean
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured
 from jaxdis.models._zoo import concatenate
-from jaxdis.papers.harness._page import Beside, Measured
-from jaxdis.papers.harness._paper import Finished
-from jaxdis.papers.harness._printed import Row, printed_in
+from jaxdis.papers.harness import Beside, Finished, Measured, Part, exact, printed_in
+from jaxdis.papers.harness._printed import Row
+from jaxdis.papers.harness._printed import Table as Printed
 from jaxdis.papers.harness._readings import lead_of
-from jaxdis.papers.harness._verdict import Part, by_member, by_seed, exact, of_values, share
+from jaxdis.papers.harness._verdict import by_member, by_seed, of_values, share
 from jaxdis.study._compute_cells import (
     labels_of_scenes,
     member_zoo,
@@ -167,12 +168,21 @@ def _printed(label: Mapping) -> str:
 
 def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) -> dict[str, list[Part]]:
     """The statistics of every claim about trained models."""
+
+    def at_end(model: str) -> Table:
+        return zoo.of(data=SPRITES, model=model, regularized=True)
+
+    def between(column: str, first: str, second: str):
+        """One model's mean minus another's; undefined where one was not trained."""
+        return lambda t: mean(t[column][t["model"] == first]) - mean(t[column][t["model"] == second])
+
+    def regular(data: str) -> Table:
+        return zoo.of(data=data, regularized=True)
+
+    falls = {(d, m): _fall(zoo, d, m, "property.disentanglement") for d, m in zoo.each()}
     parts_by_claim = {
         "ablation_lowers_property": [
-            Part(
-                f"{data}, {model}: regularized minus (R)", _fall(zoo, data, model, "property.disentanglement"), above=0
-            )
-            for data, model in zoo.each()
+            Part(f"{data}, {model}: regularized minus (R)", fall, above=0) for (data, model), fall in falls.items()
         ],
         "ablation_lowers_object": [_most(zoo, "object.disentanglement", 1)],
         "ablation_raises_ari": [_most(zoo, "ari", -1)],
@@ -181,7 +191,7 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
             for data in zoo.data
         ],
         "dec_above_att": [
-            Part(f"{data}: {title}", _between(zoo, data, column, *order), above=0)
+            Part(f"{data}: {title}", by_seed(regular(data), between(column, *order)), above=0)
             for data in zoo.data
             for title, column, order in (
                 ("ARI of (Att.) minus (Dec.)", ARI, ("monet_att", "monet_dec")),
@@ -189,13 +199,12 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
             )
         ],
         "low_at_start": [
-            Part(f"{model}: {name}, end minus beginning", of_values(_rise(zoo, model, name, values)), above=0)
+            Part(f"{model}: {name}, end minus beginning", of_values(at_end(model)[COLUMNS[name]] - values), above=0)
             for model, columns in at_start.items()
             for name, values in columns.items()
         ],
         "genesis_best": [
-            Part(f"{data}: GENESIS minus the best other", by_seed(zoo.of(data=data, regularized=True), _lead), above=0)
-            for data in zoo.data
+            Part(f"{data}: GENESIS minus the best other", by_seed(regular(data), _lead), above=0) for data in zoo.data
         ],
         "object_d_is_c": [
             Part("object level, largest |D − C|", exact(_apart(zoo, "object")), below=0.025),
@@ -216,19 +225,17 @@ def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
     for model in zoo.models(SPRITES):
         rows = zoo.of(data=SPRITES, model=model, regularized=True)
         with_both, neither = rows[OBJECT_D], np.array(without_groups[model]["structured_given"]["disentanglement"])
-        parts_by_claim["em_needed"].append(
-            Part(f"{model}: with both minus without", of_values(with_both - neither), above=0.2)
-        )
+        gain = of_values(with_both - neither)
+        parts_by_claim["em_needed"].append(Part(f"{model}: with both minus without", gain, above=0.2))
         alone = of_values(with_both - rows["structured_given.object.disentanglement"])
         bounds = {"above": -0.1, "below": 0.1} if model == "genesis" else {"above": 0.2}
         parts_by_claim["em_needed_alone"].append(Part(f"{model}: with EM minus without", alone, **bounds))
         errors = zoo.by_property("informativeness.per_factor", SPRITES, model)
         complete = zoo.by_property("completeness.per_factor", SPRITES, model)
+        error, lead = exact(_colors(errors, max)), exact(_colors(complete, min))
         parts_by_claim["color_first"] += [
-            Part(f"{model}: largest error of colors minus smallest of others", exact(_colors(errors, max)), below=0),
-            Part(
-                f"{model}: least completeness of colors minus largest of others", exact(_colors(complete, min)), above=0
-            ),
+            Part(f"{model}: largest error of colors minus smallest of others", error, below=0),
+            Part(f"{model}: least completeness of colors minus largest of others", lead, above=0),
         ]
     rows = zoo.of(data=SPRITES)
     parts_by_claim["em_finds_iou_order"] = [
@@ -260,18 +267,6 @@ def _most(zoo: SlotZoo, name: str, sign: int) -> Part:
     return Part("share of models and data sets", share(sum(wins), len(wins)), above=0.5)
 
 
-def _between(zoo: SlotZoo, data: str, column: str, first: str, second: str):
-    """Interval for one model's mean minus another's; undefined where one was not trained."""
-    return by_seed(
-        zoo.of(data=data, regularized=True),
-        lambda t: mean(t[column][t["model"] == first]) - mean(t[column][t["model"] == second]),
-    )
-
-
-def _rise(zoo: SlotZoo, model: str, name: str, values: Sequence[float]) -> np.ndarray:
-    return zoo.of(data=SPRITES, model=model, regularized=True)[COLUMNS[name]] - np.array(values)
-
-
 def _lead(table: Table) -> float:
     means = {str(model): mean(table[OBJECT_D][table["model"] == model]) for model in np.unique(table["model"])}
     return lead_of("genesis", means) if "genesis" in means and len(means) > 1 else float("nan")
@@ -279,12 +274,10 @@ def _lead(table: Table) -> float:
 
 def _apart(zoo: SlotZoo, level: str) -> float:
     """Largest difference between D and C in the printed rows, which are means over seeds."""
-    gaps = []
-    for data, model in zoo.each():
-        for regularized in (True, False):
-            rows = zoo.of(data=data, model=model, regularized=regularized)
-            d, c = (mean(rows[COLUMNS[f"{level}.{of}"]]) for of in ("disentanglement", "completeness"))
-            gaps.append(abs(d - c))
+    columns, gaps = [COLUMNS[f"{level}.{of}"] for of in ("disentanglement", "completeness")], []
+    for (data, model), regularized in itertools.product(zoo.each(), (True, False)):
+        rows = zoo.of(data=data, model=model, regularized=regularized)
+        gaps.append(abs(mean(rows[columns[0]]) - mean(rows[columns[1]])))
     return max(gaps)
 
 
@@ -299,86 +292,61 @@ def tables(zoo: SlotZoo, without_groups: Mapping) -> list[Beside]:
     """Tables 1 to 6 next to the printed ones."""
     printed = printed_in(__package__).tables
     sprites = zoo.of(data=SPRITES)
-    orders = [
-        _percent(sprites["structured_slots.order_agreement"]),
-        _spread(sprites["structured_slots.order_mismatch"]),
-    ]
-    first = {(0, name): value for name, value in zip(("exactly_matching", "average_mismatch"), orders, strict=True)}
+    orders = {
+        (0, "exactly_matching"): _spread(sprites["structured_slots.order_agreement"], 100.0),
+        (0, "average_mismatch"): _spread(sprites["structured_slots.order_mismatch"]),
+    }
+    joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
+    places = itertools.product(range(2), enumerate(("intrinsic", "extrinsic"))) if len(joints) else ()
+    kinds = {(row, column): _spread(joints[:, row, place]) for row, (place, column) in places}
+    best_start = printed["table_3"]._replace(id="table_3_best_start", label="Table 3 from the best start")
+    remark = "By Algorithm 1 as printed, from the order of the model. ARI and mSC on the pixels of objects."
     return [
-        Beside(printed["table_1"], first, "Mean and standard error over all members."),
-        Beside(printed["table_2"], _table_2(zoo), "Mean and standard error over regularized members of GENESIS."),
-        Beside(
-            printed["table_3"],
-            _table_3(zoo, _as_printed),
-            "By Algorithm 1 as printed, from the order of the model. ARI and mSC on the pixels of objects.",
-        ),
-        Beside(
-            printed["table_3"]._replace(id="table_3_best_start", label="Table 3 from the best start"),
-            _table_3(zoo, str),
-            "By Algorithm 1 from the best of several orders.",
-        ),
-        Beside(printed["table_4"], _table_4(zoo, without_groups)),
-        *(
-            Beside(printed[name], _by_property(zoo, data, printed[name].rows), "Means over objects, groups and seeds.")
-            for name, data in (("table_5", SPRITES), ("table_6", "clevr6"))
-            if data in zoo.data
-        ),
+        Beside(printed["table_1"], orders, "Mean and standard error over all members."),
+        Beside(printed["table_2"], kinds, "Mean and standard error over regularized members of GENESIS."),
+        _table_3(zoo, printed["table_3"], _as_printed, remark),
+        _table_3(zoo, best_start, str, "By Algorithm 1 from the best of several orders."),
+        _table_4(zoo, printed["table_4"], without_groups),
+        *(_by_property(zoo, printed[name], data) for name, data in _BY_PROPERTY.items() if data in zoo.data),
     ]
 
 
-def _percent(values: np.ndarray | Sequence[float]) -> Measured:
-    return _spread(np.asarray(values, float), 100.0)
+_BY_PROPERTY = {"table_5": SPRITES, "table_6": "clevr6"}
 
 
-def _spread(values: np.ndarray, unit: float = 1.0) -> Measured:
+def _spread(values: np.ndarray | Sequence[float], unit: float = 1.0) -> Measured:
     """Mean and standard error."""
-    defined = finite(unit * values)
+    defined = finite(unit * np.asarray(values, float))
     error = defined.std(ddof=1) / np.sqrt(len(defined)) if len(defined) > 1 else float("nan")
     return Measured(mean(defined), float(error))
 
 
-def _table_2(zoo: SlotZoo) -> dict[tuple[int, str], Measured]:
-    joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
-    if not len(joints):
-        return {}
-    return {
-        (row, column): _spread(joints[:, row, place])
-        for row in range(2)
-        for place, column in enumerate(("intrinsic", "extrinsic"))
-    }
-
-
-def _table_3(zoo: SlotZoo, column: Callable[[str], str]) -> dict[tuple[int, str], Measured]:
-    measured = {}
-    for place, row in enumerate(printed_in(__package__).tables["table_3"].rows):
+def _table_3(zoo: SlotZoo, printed: Printed, column_of: Callable[[str], str], remark: str) -> Beside:
+    def measure(row: Row, column: str) -> Measured | None:
         key = row.key
         rows = zoo.of(data=key["dataset"], model=key["model"], regularized=key["regularized"])
-        measured |= {(place, name): _percent(rows[column(COLUMNS[name])]) for name in row.values if len(rows["model"])}
-    return measured
+        return _spread(rows[column_of(COLUMNS[column])], 100.0) if len(rows["model"]) else None
+
+    return Beside.of(printed, measure, remark)
 
 
-def _table_4(zoo: SlotZoo, without_groups: Mapping) -> dict[tuple[int, str], Measured]:
-    measured = {}
-    for place, row in enumerate(printed_in(__package__).tables["table_4"].rows):
+def _table_4(zoo: SlotZoo, printed: Printed, without_groups: Mapping) -> Beside:
+    def measure(row: Row, column: str) -> Measured:
         model, left_out = row.key["model"], set(row.key["without_algorithms"])
         metric = "structured_given" if 1 in left_out else "structured_slots"
-        rows = zoo.of(data=SPRITES, model=model, regularized=True)
-        for field in ("disentanglement", "completeness"):
-            if 2 in left_out:
-                values = without_groups.get(model, {}).get(metric, {}).get(field, [])
-            else:
-                values = rows[f"{metric}.object.{field}"]
-            measured[place, f"object.{field}"] = _percent(values)
-    return measured
+        if 2 in left_out:
+            return _spread(without_groups.get(model, {}).get(metric, {}).get(column.removeprefix("object."), []), 100.0)
+        return _spread(zoo.of(data=SPRITES, model=model, regularized=True)[f"{metric}.{column}"], 100.0)
+
+    return Beside.of(printed, measure)
 
 
-def _by_property(zoo: SlotZoo, data: str, rows: Sequence[Row]) -> dict[tuple[int, str], Measured]:
-    measured = {}
-    for model in zoo.models(data):
-        for kind in ("completeness", "informativeness"):
-            values = zoo.by_property(f"{kind}.per_factor", data, model)
-            for place, row in enumerate(rows):
-                name = COLORS.get(row.key["property"], row.key["property"])
-                if name in values:
-                    measured[place, f"{kind}.{model}"] = Measured(100 * values[name])
-    return measured
+def _by_property(zoo: SlotZoo, printed: Printed, data: str) -> Beside:
+    kinds = ("completeness", "informativeness")
+    values = {f"{kind}.{m}": zoo.by_property(f"{kind}.per_factor", data, m) for kind in kinds for m in zoo.models(data)}
+
+    def measure(row: Row, column: str) -> Measured | None:
+        value = values.get(column, {}).get(COLORS.get(row.key["property"], row.key["property"]))
+        return None if value is None else Measured(100 * value)
+
+    return Beside.of(printed, measure, "Means over objects, groups and seeds.")

@@ -1,14 +1,259 @@
 """The page of Eastwood & Williams 2018: Tables 1, 3, 4 and 5, claims about them, and Figures 2 to 6."""
 
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.papers.eastwood2018._claims import REGRESSORS, Numbers, claims
-from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
-from jaxdis.papers.harness._paper import Finished, Reproduction
-from jaxdis.papers.harness._printed import Table, printed_in
-from jaxdis.papers.harness._scale import Fact, Level
+from jaxdis import plots
+from jaxdis.data import DATASETS
+from jaxdis.data._teapot import SPACE, Gap
+from jaxdis.models import Zoo
+from jaxdis.models._encoding import decodes
+from jaxdis.models._traversal import traversals
+from jaxdis.papers.harness import (
+    Beside,
+    Content,
+    Fact,
+    Figure,
+    Finding,
+    Finished,
+    Level,
+    Measured,
+    Part,
+    Reproduction,
+    printed_in,
+)
+from jaxdis.papers.harness._page import differences_in
+from jaxdis.papers.harness._printed import Table
+from jaxdis.papers.harness._verdict import findings, resampled
+from jaxdis.plots._canvas import Figure as Drawing
+from jaxdis.plots._canvas import png
+from jaxdis.study._compute_cells import member_zoo
+from jaxdis.study._definition import Member, Study
+from jaxdis.study._store import Store, number, publish
+from jaxdis.study.report._statistics import Interval
+
+# Printed names of regressors → metrics of the study.
+REGRESSORS = {"lasso": "lasso", "random_forest": "forest"}
+# Quantities → scores of a metric, and its parts per code or factor.
+_SCORES = {"disentanglement": "disentanglement", "completeness": "completeness", "error": "score"}
+_PARTS = {"disentanglement": "per_code", "completeness": "per_factor", "error": "error"}
+
+
+def name_of(label: dict) -> str:
+    """Give the paper's name of a member's model: ``pca``, ``vae``, ``beta_vae`` or ``infogan``."""
+    if label["model"] != "resnet_vae":
+        return label["model"]
+    return "vae" if label["beta"] == 1 else "beta_vae"
+
+
+def scores_of(store: Store, member: Member) -> dict[str, dict]:
+    """Read what the metrics of a member found, by metric: numbers, and lists."""
+    fields_by_metric: dict[str, dict] = {}
+    for score in member.scores:
+        result = store.result("score", score)
+        for name, value in {**result["columns"], **result["parts"]}.items():
+            metric, _, field = name.partition(".")
+            fields_by_metric.setdefault(metric, {})[field or "score"] = value
+    return fields_by_metric
+
+
+class Numbers(NamedTuple):
+    """The scores of every model and seed, as :func:`scores_of` reads them."""
+
+    scores: Mapping[str, Mapping[int, Mapping[str, Mapping]]]
+
+    @classmethod
+    def read(cls, store: Store, members: Sequence[Member]) -> "Numbers":
+        scores: dict[str, dict] = {}
+        for member in members:
+            scores.setdefault(name_of(member.label), {})[member.label["seed"]] = scores_of(store, member)
+        return cls(scores)
+
+    @property
+    def models(self) -> list[str]:
+        return list(self.scores)
+
+    @property
+    def seeds(self) -> list[int]:
+        return list(dict.fromkeys(seed for by_seed in self.scores.values() for seed in by_seed))
+
+    @property
+    def vaes(self) -> list[str]:
+        return [model for model in ("vae", "beta_vae") if model in self.models]
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Every model with every regressor."""
+        return [(model, regressor) for model in self.models for regressor in REGRESSORS.values()]
+
+    def mean(self, model: str, metric: str, quantity: str) -> np.ndarray:
+        """Give one number per seed, NaN where there is none; empty for a model that the study lacks."""
+        return self._per_seed(model, lambda scores: scores[metric][_SCORES[quantity]])
+
+    def part(self, model: str, metric: str, quantity: str, name: str) -> np.ndarray:
+        """Give that of one factor, or of one code (``c0``, …); empty for a code that models lack."""
+        place = SPACE.names.index(name) if name in SPACE.names else int(name[1:])
+        try:
+            return self._per_seed(model, lambda scores: scores[metric][_PARTS[quantity]][place])
+        except IndexError:
+            return np.array([])
+
+    def error(self, model: str, regressor: str, name: str = "mean", *, unseen: bool = False) -> np.ndarray:
+        """Give the error of a factor or their mean, on test samples or on left-out combinations."""
+        metric = f"{regressor}_unseen" if unseen else regressor
+        return self.mean(model, metric, "error") if name == "mean" else self.part(model, metric, "error", name)
+
+    def _per_seed(self, model: str, value) -> np.ndarray:
+        by_seed = self.scores.get(model)
+        if by_seed is None:
+            return np.array([])
+        return np.array([number(value(by_seed[seed])) if seed in by_seed else np.nan for seed in self.seeds])
+
+
+def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[Finding]:
+    """Every claim that the models allow to check; seeds are resampled.
+
+    ``dead`` holds the third smallest importance of InfoGAN's codes as a share of all, one per seed; a code that all ten
+    share alike has .1, and one with less than .02 counts as dead. ``small``: say which claims the small form cannot
+    show.
+    """
+    parts_by_claim = _of_scores(numbers) | _of_regressors(numbers) | _of_factors(numbers) | _of_unseen(numbers)
+    if len(dead):
+        parts_by_claim["infogan_dead"] = [_part("largest share of three codes", dead, below=0.02)]
+    return findings(__package__, parts_by_claim, "teapots", small=small and "infogan" in numbers.models)
+
+
+def _part(name: str, values: np.ndarray, **expected) -> Part:
+    """The mean over seeds; for two seeds, its interval is their range."""
+    if len(values) == 2 and np.isfinite(values).all():
+        return Part(name, Interval(float(values.mean()), float(values.min()), float(values.max())), **expected)
+    return Part(name, resampled(len(values), lambda rows: float(np.mean(values[rows]))), **expected)
+
+
+def _of_scores(numbers: Numbers) -> dict[str, list[Part]]:
+    """Which models have the better scores."""
+    others_than_pca = [model for model in numbers.models if model != "pca"]
+    scores = [(r, q) for r in REGRESSORS.values() for q in ("disentanglement", "completeness", "error")]
+
+    def better(regressor, quantity):
+        """By how much the worse of the other models exceeds PCA in quality."""
+        sign = -1 if quantity == "error" else 1
+        ours = np.stack([sign * numbers.mean(model, regressor, quantity) for model in others_than_pca])
+        return ours.min(axis=0) - sign * numbers.mean("pca", regressor, quantity)
+
+    parts_by_claim: dict[str, list[Part]] = {}
+    if "pca" in numbers.models and others_than_pca:
+        parts_by_claim["pca_worst"] = [
+            _part(f"{q}, {r}: the worst of others minus PCA", better(r, q), above=0) for r, q in scores
+        ]
+    if len(numbers.vaes) == 2:
+        parts_by_claim["vae_like_beta_vae"] = [
+            _part(f"{q}, {r}", np.abs(numbers.mean("vae", r, q) - numbers.mean("beta_vae", r, q)), below=0.05)
+            for r, q in scores
+        ]
+    if "infogan" in numbers.models:
+        rest = [model for model in numbers.models if model != "infogan"]
+
+        def lead(regressor, quantity, sign):
+            ours = sign * numbers.mean("infogan", regressor, quantity)
+            return ours - np.max([sign * numbers.mean(m, regressor, quantity) for m in rest], axis=0)
+
+        parts_by_claim["infogan_best"] = [
+            *(
+                _part(f"{q}, {r}: InfoGAN minus the next", lead(r, q, 1), above=0)
+                for q in ("disentanglement", "completeness")
+                for r in REGRESSORS.values()
+            ),
+            _part("error, lasso: InfoGAN minus the next", lead("lasso", "error", -1), above=0),
+        ]
+    return parts_by_claim
+
+
+def _of_regressors(numbers: Numbers) -> dict[str, list[Part]]:
+    """What the forest reads that the lasso does not."""
+    errors = {(model, regressor): numbers.error(model, regressor) for model, regressor in numbers.rows}
+    every, vaes = numbers.models, numbers.vaes
+
+    def ratio(model):
+        return errors[model, "forest"] / errors[model, "lasso"]
+
+    def gain(model, regressor):
+        return errors["pca", regressor] - errors[model, regressor]
+
+    def best_other():
+        return np.min([errors[model, "forest"] for model in every if model not in vaes], axis=0)
+
+    parts_by_claim = {
+        "forest_below_lasso": [_part(f"{m}: error(forest) / error(lasso)", ratio(m), below=1) for m in every],
+        "forest_scores_higher": [
+            _part(f"{m}, {q}", numbers.mean(m, "forest", q) - numbers.mean(m, "lasso", q), above=0)
+            for m in every
+            for q in ("disentanglement", "completeness")
+        ],
+    }
+    if vaes and "pca" in every:
+        parts_by_claim["forest_below_lasso"] += [
+            _part(f"{m} minus PCA", ratio(m) - ratio("pca"), below=0) for m in vaes
+        ]
+        parts_by_claim["lasso_vaes_near_pca"] = [
+            _part(f"{m}: gain over PCA by lasso minus by forest", gain(m, "lasso") - gain(m, "forest"), below=0)
+            for m in vaes
+        ]
+        parts_by_claim["forest_reads_vaes"] = [
+            _part(f"{m} minus the best other", errors[m, "forest"] - best_other(), below=0) for m in vaes
+        ]
+    return parts_by_claim
+
+
+def _of_factors(numbers: Numbers) -> dict[str, list[Part]]:
+    """Azimuth, which is circular."""
+
+    def leads(values: Callable[[str], np.ndarray]) -> np.ndarray:
+        """By how much azimuth exceeds the largest of the others, per seed."""
+        return values("azimuth") - np.max([values(name) for name in SPACE.names if name != "azimuth"], axis=0)
+
+    hardest, spread = [], []
+    for m, r in numbers.rows:
+        found = leads(functools.partial(numbers.error, m, r))
+        hardest.append(_part(f"{m}, {r}: azimuth minus the next", found, above=0))
+    for m in numbers.models:
+        found = -leads(lambda f, m=m: -numbers.part(m, "forest", "completeness", f))
+        spread.append(_part(f"{m}: completeness of azimuth minus the next lowest", found, below=0))
+    return {"azimuth_hardest": hardest, "azimuth_spread": spread}
+
+
+def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
+    """Errors on the combinations that were left out."""
+
+    def red(model, regressor):
+        """By how much the error of red exceeds those of green and blue."""
+        of = {c: numbers.error(model, regressor, c, unseen=True) for c in ("red", "green", "blue")}
+        return of["red"] - np.maximum(of["green"], of["blue"])
+
+    parts_by_claim = {
+        "zero_shot_worse": [
+            _part(f"{m}, {r}", numbers.error(m, r, unseen=True) - numbers.error(m, r), above=0) for m, r in numbers.rows
+        ],
+        "zero_shot_red": [
+            _part(f"{m}, {r}: red minus the larger of green and blue", red(m, r), above=0) for m, r in numbers.rows
+        ],
+    }
+    if numbers.vaes and "pca" in numbers.models:
+        unseen = {model: numbers.error(model, "forest", unseen=True) for model in numbers.models}
+        rivals = [m for m in numbers.models if m not in ("pca", *numbers.vaes)]
+        pairs = [(m, "pca") for m in (*numbers.vaes, *rivals)] + list(itertools.product(numbers.vaes, rivals))
+        parts_by_claim["zero_shot_vaes_best"] = [
+            _part(f"{a} minus {'PCA' if b == 'pca' else b}", unseen[a] - unseen[b], below=0) for a, b in pairs
+        ]
+    return parts_by_claim
+
 
 # Printed columns of Table 1 → quantities.
 MEANS = {"disentanglement": "disentanglement", "completeness": "completeness", "nrmse": "error"}
@@ -34,15 +279,13 @@ def content(made: Reproduction) -> Content:
 
 def _levels(printed: Table, numbers: Numbers) -> list[Level]:
     """Error of the lasso, which falls with training."""
-    rows = [row for row in printed.rows if row.key["regressor"] == "lasso" and row.key["model"] in numbers.models]
-    return [
-        Level(
-            f"NRMSE by lasso, {row.key['model'].replace('_', ' ')}",
-            row.values["nrmse"],
-            float(np.mean(numbers.mean(row.key["model"], "lasso", "error"))),
-        )
-        for row in rows
-    ]
+    levels = []
+    for row in printed.rows:
+        model = row.key["model"]
+        if row.key["regressor"] == "lasso" and model in numbers.models:
+            measured = float(np.mean(numbers.mean(model, "lasso", "error")))
+            levels.append(Level(f"NRMSE by lasso, {model.replace('_', ' ')}", row.values["nrmse"], measured))
+    return levels
 
 
 def _images(finished: Finished) -> Fact:
@@ -62,17 +305,15 @@ def _dead(finished: Finished) -> np.ndarray:
 def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
     tables = []
     for name, table in printed.items():
-        measured = {}
-        for place, row in enumerate(table.rows):
-            by_forest = name[6] == "4" or name == "table_5b"
-            regressor = REGRESSORS[row.key["regressor"]] if name == "table_1" else "forest" if by_forest else "lasso"
-            for column in row.values:
-                values = _entry(name, column, numbers, row.key["model"], regressor)
-                if len(values):
-                    spread = float(values.std(ddof=1)) if len(values) > 1 else np.nan
-                    measured[place, column] = Measured(float(values.mean()), spread)
+        by_forest = name[6] == "4" or name == "table_5b"
+
+        def measure(row, column: str, name=name, other="forest" if by_forest else "lasso") -> Measured | None:
+            regressor = REGRESSORS[row.key["regressor"]] if name == "table_1" else other
+            values = _entry(name, column, numbers, row.key["model"], regressor)
+            return Measured.over(values) if len(values) else None
+
         codes = " Which code is which is arbitrary." if name in ("table_3a", "table_4a") else ""
-        tables.append(Beside(table, measured, f"Means and standard deviations over seeds.{codes}"))
+        tables.append(Beside.of(table, measure, f"Means and standard deviations over seeds.{codes}"))
     return tables
 
 
@@ -89,11 +330,6 @@ def _entry(table: str, column: str, numbers: Numbers, model: str, regressor: str
 
 def _figures(folder: Path) -> list[Figure]:
     """Figures of the study, in order; those of single members for the first seed."""
-    paths = [
-        path
-        for path in sorted((folder / "figures").glob("figure_*.png"))
-        if path.stem.count("_") < 2 or path.stem.endswith("_0")
-    ]
     captions = {
         "2": "random teapots",
         "3": "importances of codes for factors",
@@ -102,8 +338,81 @@ def _figures(folder: Path) -> list[Figure]:
         "6": "codes changed one at a time",
     }
     figures = []
-    for path in paths:
+    for path in sorted((folder / "figures").glob("figure_*.png")):
         number, *rest = path.stem.removeprefix("figure_").split("_")
-        of = " ".join(rest[:-1]) if rest else ""
-        figures.append(Figure(f"Figure {number}", f"{captions[number]}{': ' + of if of else ''}", path.read_bytes()))
+        if len(rest) < 2 or rest[-1] == "0":
+            of = f": {' '.join(rest[:-1])}" if rest else ""
+            figures.append(Figure(f"Figure {number}", f"{captions[number]}{of}", path.read_bytes()))
     return figures
+
+
+_COLUMNS = 10
+# Values that a code takes: of a normal prior, and of a uniform one.
+_REACH = {"resnet_vae": 3.0, "infogan": 1.0}
+
+
+def samples(render, key, *, rows: int = 2) -> Drawing:
+    """Figure 2: random teapots."""
+    return _sheet(render, SPACE.sample(key, rows * _COLUMNS), rows)
+
+
+def left_out(render, key, *, rows: int = 2, rule: str = "released") -> Drawing:
+    """Figure 4: teapots of the gap, the most extreme of many samples first."""
+    inside = np.asarray(SPACE.inside(Gap(rule)).sample(key, 50 * rows * _COLUMNS))
+    redness = inside[:, 2] - np.maximum(inside[:, 3], inside[:, 4]) + inside[:, 1] / (np.pi / 2)
+    return _sheet(render, inside[np.argsort(-redness)[: rows * _COLUMNS]], rows)
+
+
+def importances(importance: np.ndarray) -> Drawing:
+    """Figure 3: a Hinton diagram of importances ``[d, k]``."""
+    return plots.hinton(importance, SPACE.names)
+
+
+def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np.ndarray) -> Drawing:
+    """Figure 5: factors ``[n, 5]`` against the most important ``codes [n, d]``, the azimuth against three of them."""
+    order = np.argsort(-np.nan_to_num(importance), axis=0)
+    pairs = [(0, code) for code in order[:3, 0]] + [(j, order[0, j]) for j in range(1, len(SPACE.names))]
+    panels = [(f"code {code}", SPACE.names[j], codes[:5000, code], factors[:5000, j]) for j, code in pairs]
+    return plots.point_clouds(panels)
+
+
+def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> Drawing:
+    """Figure 6: an image with one code at a time over its range, ordered by the factor that the code encodes best.
+
+    ``zoo`` has one member, a VAE or InfoGAN; ``images [1, h, w, c]``, ``importance [d, 5]``.
+    """
+    reach = _REACH[zoo.config.method.trained[0]]
+    moved = traversals(zoo, images, values=np.linspace(-reach, reach, _COLUMNS))[0, 0]
+    importance = np.nan_to_num(importance)
+    factor_of_code = importance.argmax(axis=1)
+    order = np.lexsort((-importance.max(axis=1), factor_of_code))
+    return plots.image_grid(moved[order], [f"c{code} {SPACE.names[factor_of_code[code]]}" for code in order])
+
+
+def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None:
+    """Figures 2 and 4, and 3, 5 and 6 of every member, in the folder ``figures`` of the study."""
+    folder = store.root / "figures"
+    folder.mkdir(exist_ok=True)
+
+    def write(name: str, figure: Drawing) -> None:
+        publish(folder / f"{name}.png", png(figure), replace=True)
+
+    config, key = study.trainings[0].config, jax.random.key(study.sampling.seed)
+    _, render = DATASETS[config.data].open(config.data, config.source)
+    write("figure_2", samples(render, key))
+    write("figure_4", left_out(render, key))
+    image = np.asarray(render(SPACE.sample(key, 1)))
+    for member in members:
+        name, zoo = f"{name_of(member.label)}_{member.label['seed']}", member_zoo(study, store, member)
+        scores, arrays = scores_of(store, member), store.arrays("encode", member.encode)
+        for regressor in REGRESSORS.values():  # the forest is last
+            importance = np.array(scores[regressor]["importance"], float)
+            write(f"figure_3_{regressor}_{name}", importances(importance))
+        write(f"figure_5_{name}", factors_against_codes(arrays["mean"], arrays["factors"], importance))
+        if zoo.config.method.trained[0] in _REACH and decodes(zoo.config.method):
+            write(f"figure_6_{name}", ordered_traversals(zoo, image, importance))
+
+
+def _sheet(render, factors, rows: int) -> Drawing:
+    images = np.asarray(render(jnp.asarray(factors)), np.float32)
+    return plots.image_grid(images.reshape(rows, _COLUMNS, *images.shape[1:]))

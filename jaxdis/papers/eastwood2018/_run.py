@@ -105,7 +105,7 @@ class TeapotsWork(TrainedWork):
 
     def report(self, store: Store) -> Path:
         """Write the report of any study, and Figures 2 to 6 in ``figures``."""
-        from jaxdis.papers.eastwood2018._figures import write_figures  # matplotlib is not needed to compute cells
+        from jaxdis.papers.eastwood2018._page import write_figures  # matplotlib is not needed to compute cells
 
         write_figures(self.study, store, self._members)
         return super().report(store)

@@ -2,15 +2,16 @@
 
 import html
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from math import isnan
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jaxdis.papers.harness._printed import Flag, Printed, Row, Table, words_in
+import numpy as np
+
+from jaxdis.papers.harness._printed import Flag, Printed, Row, words_in
+from jaxdis.papers.harness._printed import Table as PrintedTable
 from jaxdis.papers.harness._scale import Fact, Level
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, UNSEEN, Finding, Part, counts
 from jaxdis.study.report._html import Html, folded, image, page, table
-from jaxdis.study.report._html import table as html_table
 
 SIGNS = {HOLDS: "✓", FAILS: "✗", UNSEEN: "○", OPEN: "?"}
 
@@ -21,6 +22,12 @@ class Measured(NamedTuple):
     value: float
     spread: float = math.nan
 
+    @classmethod
+    def over(cls, values: Sequence[float] | np.ndarray) -> "Measured":
+        """The mean and the standard deviation over runs, NaN for a single one."""
+        values = np.asarray(values, float)
+        return cls(float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan)
+
 
 class Beside(NamedTuple):
     """A printed table, and measured numbers by (row number, column).
@@ -28,9 +35,16 @@ class Beside(NamedTuple):
     ``remark`` states how the measured numbers were computed where that differs from the paper, a paragraph per line.
     """
 
-    printed: Table
+    printed: PrintedTable
     measured: Mapping[tuple[int, str], Measured]
     remark: str = ""
+
+    @classmethod
+    def of(cls, printed: PrintedTable, measure: Callable[[Row, str], Measured | None], remark: str = "") -> "Beside":
+        """Measure what can be of a table: ``measure(row, column)`` is None for what cannot."""
+        places = [(place, row, column) for place, row in enumerate(printed.rows) for column in row.values]
+        numbers = {(place, column): measure(row, column) for place, row, column in places}
+        return cls(printed, {place: number for place, number in numbers.items() if number is not None}, remark)
 
     def entries(self) -> Iterator[tuple[Row, str, Measured]]:
         """Every number that was measured, with its place."""
@@ -98,15 +112,13 @@ def _opening(paper: Printed, content: Content) -> str:
     verdicts = counts(content.claims)
     numbers = sum(len(beside.measured) for beside in content.tables)
     summary = ", ".join(f"{n} {in_number(verdict, n)}" for verdict, n in verdicts.items())
+    things = {"table": len(content.tables), "figure": len(content.figures)}
+    tables, figures = (f"{count} {name}{'' if count == 1 else 's'}" for name, count in things.items())
     return (
         f"<p>{html.escape(paper.citation)}</p><p>{html.escape(content.size)}</p>"
-        f"<p><strong>Of {len(content.claims)} claims checked, {summary}.</strong> {_count(content.tables, 'table')}"
-        f" with {numbers:,} measured numbers beside the printed ones, {_count(content.figures, 'figure')}.</p>"
+        f"<p><strong>Of {len(content.claims)} claims checked, {summary}.</strong> {tables} with"
+        f" {numbers:,} measured numbers beside the printed ones, {figures}.</p>"
     )
-
-
-def _count(things: Sequence, name: str) -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def in_number(verdict: str, count: int) -> str:
@@ -116,41 +128,34 @@ def in_number(verdict: str, count: int) -> str:
 
 
 def _differences(differences: Sequence[str | Fact]) -> str:
+    def cell(text: str) -> Html:
+        return Html(f'<div class="text">{html.escape(text)}</div>' if len(text) > 30 else html.escape(text))
+
     facts = [fact for fact in differences if isinstance(fact, Fact)]
-    heads = {"where": "where", "printed": "in the paper", "here": "here", "effect": "effect"}
-    columns = {head: [Html(_text(getattr(fact, name))) for fact in facts] for name, head in heads.items()}
+    heads = ("where", "in the paper", "here", "effect")
+    columns = {head: [cell(fact[place]) for fact in facts] for place, head in enumerate(heads)}
     others = [text for text in differences if not isinstance(text, Fact)]
     return (table(list(columns), columns) if facts else "") + _list(others)
-
-
-def _text(text: str) -> Html:
-    return Html(f'<div class="text">{html.escape(text)}</div>') if len(text) > 30 else Html(html.escape(text))
 
 
 def _levels(levels: Sequence[Level]) -> str:
     if not levels:
         return ""
-    columns = {
-        "": [level.name for level in levels],
-        "printed": [float(level.printed) for level in levels],
-        "measured": [float(level.measured) for level in levels],
-    }
+    names, printed, measured = zip(*levels, strict=True)
+    columns = {"": names, "printed": list(map(float, printed)), "measured": list(map(float, measured))}
     text = "<p>Claims about trained models say nothing where these numbers are far from the printed ones.</p>"
     return text + table(list(columns), columns)
 
 
 def _claims(claims: Sequence[Finding]) -> str:
-    rows = [
-        {
-            "": Html(f'<span title="{checked.verdict}">{SIGNS[checked.verdict]}</span>'),
-            "claim": Html(f'<div class="text">{html.escape(checked.claim.says)}{_remark(checked)}</div>'),
-            "verdict and statistics": Html(_parts(checked)),
-        }
-        for checked in claims
-    ]
-    if not rows:
+    if not claims:
         return ""
-    return table(list(rows[0]), {name: [row[name] for row in rows] for name in rows[0]})
+    columns = {
+        "": [Html(f'<span title="{one.verdict}">{SIGNS[one.verdict]}</span>') for one in claims],
+        "claim": [Html(f'<div class="text">{html.escape(one.claim.says)}{_remark(one)}</div>') for one in claims],
+        "verdict and statistics": [Html(_parts(one)) for one in claims],
+    }
+    return table(list(columns), columns)
 
 
 def _remark(finding: Finding) -> str:
@@ -173,16 +178,13 @@ def _parts(finding: Finding) -> str:
 
 def _in_words(part: Part) -> str:
     value, low, high = part.interval
-    shown = "undefined" if isnan(value) else f"{value:.3g}"
-    if isnan(low) and not isnan(value):
+    shown = "undefined" if math.isnan(value) else f"{value:.3g}"
+    if math.isnan(low) and not math.isnan(value):
         shown += " (too few for an interval)"
     elif low < high:
         shown += f" [{low:.3g}, {high:.3g}]"
-    wanted = " and ".join(
-        f"{sign}\N{NO-BREAK SPACE}{bound:.3g}"
-        for sign, bound in ((">", part.above), ("<", part.below))
-        if abs(bound) != float("inf")
-    )
+    bounds = ((sign, bound) for sign, bound in ((">", part.above), ("<", part.below)) if math.isfinite(bound))
+    wanted = " and ".join(f"{sign}\N{NO-BREAK SPACE}{bound:.3g}" for sign, bound in bounds)
     return f"{part.name}: {shown}, expected\N{NO-BREAK SPACE}{wanted}" if wanted else f"{part.name}: {shown}"
 
 
@@ -249,84 +251,69 @@ def csv_rows(beside: Beside) -> list[CsvRow]:
     """One row per number that was measured."""
     rows = []
     for row, column, measured in beside.entries():
-        printed = row.values[column]
-        rows.append(
-            CsvRow(
-                table=beside.printed.id,
-                row=in_words(row.key),
-                column=column,
-                printed="" if printed is None else printed,
-                printed_spread=_plain(row.spread.get(column)),
-                measured=_plain(measured.value),
-                spread=_plain(measured.spread),
-                difference="" if printed is None else _plain(measured.value - printed),
-                difference_in_spreads=_plain(in_spreads(row, column, measured, beside.printed.rounding)),
-            )
-        )
+        printed, spread = row.values[column], _plain(row.spread.get(column))
+        pair = ("", "") if printed is None else (printed, _plain(measured.value - printed))
+        ours = _plain(measured.value), _plain(measured.spread)
+        distance = _plain(in_spreads(row, column, measured, beside.printed.rounding))
+        rows.append(CsvRow(beside.printed.id, in_words(row.key), column, pair[0], spread, *ours, pair[1], distance))
     return rows
 
 
 def section(beside: Beside) -> str:
     """The table as HTML: printed | measured ± spread, and the difference in spreads; with a list of errors in print."""
-    printed = beside.printed
-    rows = [
-        row for place, row in enumerate(printed.rows) if any((place, name) in beside.measured for name in row.values)
-    ]
-    places = {id(row): place for place, row in enumerate(printed.rows)}
-    names = [name for name in printed.columns if any((places[id(row)], name) in beside.measured for row in rows)]
-    columns: dict[str, list] = {"": [in_words(row.key) for row in rows]}
-    for name in names:
-        columns[name.replace("_", " ")] = [
-            _cell(printed, row, name, beside.measured.get((places[id(row)], name))) if name in row.values else Html("")
-            for row in rows
-        ]
+    printed, measured = beside.printed, beside.measured
+    rows = {
+        place: row for place, row in enumerate(printed.rows) if any((place, name) in measured for name in row.values)
+    }
+    columns: dict[str, list] = {"": [in_words(row.key) for row in rows.values()]}
+    for name in printed.columns:
+        if any((place, name) in measured for place in rows):
+            columns[name.replace("_", " ")] = [
+                _cell(row, name, measured.get((place, name)), printed.rounding) if name in row.values else Html("")
+                for place, row in rows.items()
+            ]
     facts = f"<p>{html.escape(printed.title)}. <small>{html.escape(_facts(printed))}</small></p>"
     remark = "".join(f"<p>{html.escape(line)}</p>" for line in beside.remark.splitlines())
-    left_out = len(printed.rows) - len(rows)
-    missing = f"<p><small>{left_out} of {len(printed.rows)} printed rows were not measured here.</small></p>" * (
-        left_out > 0
-    )
-    return facts + remark + html_table(list(columns), columns) + missing + flags(printed.flags)
+    left_out, missing = len(printed.rows) - len(rows), ""
+    if left_out:
+        missing = f"<p><small>{left_out} of {len(printed.rows)} printed rows were not measured here.</small></p>"
+    return facts + remark + table(list(columns), columns) + missing + flags(printed.flags)
 
 
 def flags(marked: tuple[Flag, ...]) -> str:
     """Errors and open questions in print, folded away."""
     if not marked:
         return ""
-    items = "".join(f"<li><em>{html.escape(_where(flag))}</em>{html.escape(flag.issue)}</li>" for flag in marked)
-    return folded(f"Remarks on the print ({len(marked)})", f"<ul>{items}</ul>")
+    items = []
+    for flag in marked:
+        where = f"{in_words(flag.where)}: " if flag.where else ""
+        items.append(f"<li><em>{html.escape(where)}</em>{html.escape(flag.issue)}</li>")
+    return folded(f"Remarks on the print ({len(marked)})", f"<ul>{''.join(items)}</ul>")
 
 
 def in_words(key: Mapping) -> str:
     """``dsprites, beta vae``."""
-    words = [
-        ("" if value else "not ") + name if isinstance(value, bool) else _said(value) for name, value in key.items()
-    ]
+    words = []
+    for name, value in key.items():
+        flag = ("" if value else "not ") + name if isinstance(value, bool) else str(value)
+        words.append(" ".join(map(str, value)) if isinstance(value, list) else flag)
     return ", ".join(words).replace("_", " ")
 
 
-def _said(value) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _where(flag: Flag) -> str:
-    return f"{in_words(flag.where)}: " if flag.where else ""
-
-
-def _facts(table: Table) -> str:
-    runs = table.runs
+def _facts(printed: PrintedTable) -> str:
+    runs = printed.runs
     runs = "" if runs is None else f"; {in_words(runs) if isinstance(runs, dict) else runs} runs"
-    return f"Unit: {table.unit}. Printed: {table.statistic}{runs}. {table.protocol}"
+    return f"Unit: {printed.unit}. Printed: {printed.statistic}{runs}. {printed.protocol}"
 
 
-def _cell(table: Table, row: Row, name: str, number: Measured | None) -> Html:
+def _cell(row: Row, name: str, number: Measured | None, rounding: float) -> Html:
     """Printed number, measured one with its spread, and their difference in spreads."""
     value, spread = row.values[name], row.spread.get(name)
     printed = "–" if value is None else f"{value:g}" + ("" if spread is None else f" ± {spread:g}")
     if number is None or not math.isfinite(number.value):
         return Html(f"<small>{printed}</small>")
     size = f" ± {_short(number.spread)}" if math.isfinite(number.spread) else ""
-    distance = in_spreads(row, name, number, table.rounding)
+    distance = in_spreads(row, name, number, rounding)
     far = f"<br><small>{distance:+.1f} spreads</small>" if math.isfinite(distance) else ""
     return Html(f"<small>{printed}</small><br><strong>{_short(number.value)}{size}</strong>{far}")
 

@@ -21,7 +21,7 @@ from jaxdis.models import About, Config, Members
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._page import Content, CsvRow, csv_rows, render
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._scale import Fact, Scale, check_data, scaled, shortfalls
+from jaxdis.papers.harness._scale import Scale, check_data, scaled, shortfalls
 from jaxdis.study._compute_cells import member_zoo, samples_of
 from jaxdis.study._definition import Member, Study, cells
 from jaxdis.study._run_study import run, work_of
@@ -248,7 +248,12 @@ def reproduce(
     out = Path(out)
     studies, planned_pieces = paper.planned(size, sources, scale or Scale())
     for name, study in studies.items():
-        (step or _plain_step(out))("study", name, study)
+        if step is not None:
+            step("study", name, study)
+            continue
+        work, store = work_of(study), Store(out / name)
+        run(work, out / name, extend=store.described)
+        work.report(store)
     pieces = {}
     for name, piece in planned_pieces.items():
         if step is not None:
@@ -273,36 +278,17 @@ def write(paper: Paper, made: Reproduction) -> Path:
 def judged(content: Content, made: Reproduction) -> Content:
     """The content with what each study lacks of the published one, as differences and as its claims' needs."""
     lacking = {name: shortfalls(study, made.published.get(name)) for name, study in made.studies.items()}
-    many = sum(map(bool, lacking.values())) > 1
-    facts = [
-        fact._replace(where=f"{name}: {fact.where}" if many else fact.where)
-        for name, found in lacking.items()
-        for fact in found
-    ]
-    claims = [
-        finding._replace(unmet=(*finding.unmet, *map(_unmet, lacking.get(finding.study, ()))))
-        for finding in content.claims
-    ]
+    facts, claims = [fact for found in lacking.values() for fact in found], []
+    if sum(map(bool, lacking.values())) > 1:
+        facts = [fact._replace(where=f"{name}: {fact.where}") for name, found in lacking.items() for fact in found]
+    for finding in content.claims:
+        less = (f"{fact.where}: {fact.here} for {fact.printed}" for fact in lacking.get(finding.study, ()))
+        claims.append(finding._replace(unmet=(*finding.unmet, *less)))
     return content._replace(differences=[*facts, *content.differences], claims=claims)
-
-
-def _unmet(fact: Fact) -> str:
-    return f"{fact.where}: {fact.here} for {fact.printed}"
-
-
-def _plain_step(out: Path) -> Step:
-    def step(kind: str, name: str, study) -> None:
-        work = work_of(study)
-        run(work, out / name, extend=Store(out / name).described)
-        work.report(Store(out / name))
-
-    return step
 
 
 def _claims(content: Content) -> Iterator[ClaimRow]:
     for finding in content.claims:
         for part in finding.parts:
-            verdicts = finding.verdict_of(part), "; ".join(finding.unmet)
-            yield ClaimRow(
-                finding.claim.id, finding.verdict, part.name, *part.interval, part.above, part.below, *verdicts
-            )
+            numbers, verdict = (*part.interval, part.above, part.below), finding.verdict_of(part)
+            yield ClaimRow(finding.claim.id, finding.verdict, part.name, *numbers, verdict, "; ".join(finding.unmet))

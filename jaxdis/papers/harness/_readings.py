@@ -79,21 +79,14 @@ def adjusted(r2: float, groups: int, members: int) -> float:
     return 1 - (1 - r2) * (members - 1) / (members - groups) if members > groups else float("nan")
 
 
-def explained(table: Table, column: str, *, regularization: bool) -> float:
-    """Adjusted share of a column's variance that the model explains, alone or with its setting, on one data set."""
-    share, groups, members = _between(table, column, regularization)
-    return adjusted(share, groups, members)
+def explained(table: Table, column: str, *, regularization: bool, adjust: bool = True) -> float:
+    """Share of a column's variance that the model explains, alone or with its setting, on one data set.
 
-
-def explained_unadjusted(table: Table, column: str, *, regularization: bool) -> float:
-    """The share itself, which grows with more settings whatever they do."""
-    return _between(table, column, regularization)[0]
-
-
-def _between(table: Table, column: str, regularization: bool) -> tuple[float, int, int]:
-    """The share of the variance between groups, and how many groups and members there are."""
+    Unless it is adjusted for the number of groups, the share grows with more settings whatever they do.
+    """
     groups = results.groups_of(table["model"], table["regularization"] if regularization else None)
-    return results.between(table[column], groups)
+    share, count, members = results.between(table[column], groups)
+    return adjusted(share, count, members) if adjust else share
 
 
 def beats(table: Table, column: str) -> float:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -49,9 +50,8 @@ class Scale:
     def within(self, other: "Scale") -> "Scale":
         """Take what this scale leaves open from another one."""
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return dataclasses.replace(
-            other, **{name: value for name, value in given.items() if value not in (None, (), {})}
-        )
+        stated = {name: value for name, value in given.items() if value not in (None, (), {})}
+        return dataclasses.replace(other, **stated)
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of a piece, lowered to this scale: ``steps``, ``seeds``, ``samples`` and an image ``pool``."""
@@ -64,9 +64,8 @@ def check_data(studies: Iterable, scale: Scale) -> None:
     known = dict.fromkeys(t.config.data for study in studies for t in getattr(study, "trainings", ()))
     for name in scale.data:
         if name not in known:
-            raise ValueError(
-                f"data: must be some of {', '.join(known)}, got {name!r}; give the files of others as sources"
-            )
+            some = ", ".join(known)
+            raise ValueError(f"data: must be some of {some}, got {name!r}; give the files of others as sources")
 
 
 def scaled(study, scale: Scale):
@@ -98,11 +97,8 @@ def _sampled(sampling: Sampling, samples: int | None) -> Sampling:
     if samples is None:
         return sampling
     train = samples - samples % sampling.groups
-    others = {
-        role: max(FEWEST_SAMPLES, round(size * train / sampling.train))
-        for role in ("test", "validation")
-        if (size := getattr(sampling, role))
-    }
+    sizes = {role: getattr(sampling, role) for role in ("test", "validation")}
+    others = {role: max(FEWEST_SAMPLES, round(size * train / sampling.train)) for role, size in sizes.items() if size}
     return dataclasses.replace(sampling, train=train, **others)
 
 
@@ -130,10 +126,8 @@ def _training(training: Training, scale: Scale, share: float, most: int, before:
 
 def _schedules(row: dict[str, tuple[float, ...]], settings, share: float) -> tuple:
     """The settings of a variant with those that count updates in proportion, their defaults too."""
-    defaults = {
-        name: p.default for name, p in inspect.signature(settings).parameters.items() if name.endswith("_steps")
-    }
-    counts = {name: row.get(name, (default,)) for name, default in defaults.items()}
+    parameters = inspect.signature(settings).parameters
+    counts = {name: row.get(name, (p.default,)) for name, p in parameters.items() if name.endswith("_steps")}
     scaled_counts = {name: tuple(share * n for n in values) for name, values in counts.items() if any(values)}
     return tuple({**row, **scaled_counts}.items())
 
@@ -162,22 +156,17 @@ def small(method: Method) -> Method:
     if isinstance(method, Pca):
         return method
     if isinstance(method, Vae):
-        discriminator = dataclasses.replace(
-            method.discriminator, network=dataclasses.replace(method.discriminator.network, layers=3, width=200)
-        )
+        network = dataclasses.replace(method.discriminator.network, layers=3, width=200)
+        discriminator = dataclasses.replace(method.discriminator, network=network)
         return dataclasses.replace(method, network=Mlp(), discriminator=discriminator)
     if isinstance(method, LabelledPartition):
         return dataclasses.replace(method, network=Mlp())
     if isinstance(method, WeakDe):
-        slopes = {"hidden_slope": 0.1, "decoder_slope": 0.1}
-        return dataclasses.replace(
-            method, network=Stacks(**slopes), opponents=(200, 200), batch_size=64, relation_batch=16, num_labelled=4096
-        )
+        sizes = {"opponents": (200, 200), "batch_size": 64, "relation_batch": 16, "num_labelled": 4096}
+        return dataclasses.replace(method, network=Stacks(hidden_slope=0.1, decoder_slope=0.1), **sizes)
     if "network" not in (field.name for field in dataclasses.fields(method)):
-        kind = type(method).__name__
-        raise ValueError(
-            f"network: must be the paper's for models of type {kind}, got small; take fewer updates instead"
-        )
+        kind = f"models of type {type(method).__name__}"
+        raise ValueError(f"network: must be the paper's for {kind}, got small; take fewer updates instead")
     return dataclasses.replace(method, network=Stacks(hidden_slope=0.1))
 
 
@@ -212,14 +201,17 @@ def shortfalls(study: Any, published: Any) -> list[Fact]:
         return []
     if isinstance(study, Calibration):
         return _of_calibration(study, published)
-    found = [
-        _lacking("data sets", *((_data_of(one)) for one in (study, published))),
-        _lacking("models", *((_models_of(one)) for one in (study, published))),
-        *_of_trainings(_alike(study, published)),
-        *_of_numbers(study, published),
-        _of_metrics(study, published),
-    ]
-    return [fact for fact in found if fact is not None]
+    kinds = {
+        "data sets": lambda one: [training.config.data for training in one.trainings],
+        "models": lambda one: [name for training in one.trainings for name, _ in training.sweep],
+    }
+    found = []
+    for what, named in kinds.items():
+        ours, theirs = (list(dict.fromkeys(named(one))) for one in (study, published))
+        if missing := [name for name in theirs if name not in ours]:
+            found.append(Fact(what, _words(theirs), f"without {_words(missing)}"))
+    pairs = _alike(study, published)
+    return found + _of_trainings(pairs) + _of_numbers(study, published) + _of_metrics(study, published)
 
 
 def _of_calibration(study: Calibration, published: Calibration) -> list[Fact]:
@@ -234,19 +226,6 @@ def _of_calibration(study: Calibration, published: Calibration) -> list[Fact]:
     return [Fact("size", f"{theirs:,} {words}", f"{ours:,}") for words, theirs, ours in pairs if theirs > ours]
 
 
-def _data_of(study: Study) -> list[str]:
-    return list(dict.fromkeys(training.config.data for training in study.trainings))
-
-
-def _models_of(study: Study) -> list[str]:
-    return list(dict.fromkeys(name for training in study.trainings for name, _ in training.sweep))
-
-
-def _lacking(what: str, ours: Sequence[str], theirs: Sequence[str]) -> Fact | None:
-    missing = [name for name in theirs if name not in ours]
-    return Fact(what, _words(theirs), f"without {_words(missing)}") if missing else None
-
-
 def _words(names: Iterable[str]) -> str:
     return ", ".join(names).replace("_", " ")
 
@@ -257,12 +236,8 @@ def _alike(study: Study, published: Study) -> list[tuple[Training, Training]]:
     for training in published.trainings:
         for name, _ in training.sweep:
             by_kind.setdefault((training.config.data, name, *sorted(training.labels)), training)
-    pairs = []
-    for training in study.trainings:
-        theirs = by_kind.get((training.config.data, training.sweep[0][0], *sorted(training.labels)))
-        if theirs is not None:
-            pairs.append((training, theirs))
-    return pairs
+    kinds = [(one.config.data, one.sweep[0][0], *sorted(one.labels)) for one in study.trainings]
+    return [(one, by_kind[kind]) for one, kind in zip(study.trainings, kinds, strict=True) if kind in by_kind]
 
 
 def _of_trainings(pairs: Sequence[tuple[Training, Training]]) -> list[Fact]:
@@ -294,29 +269,24 @@ def _network(training: Training):
 
 def _of_numbers(study: Study, published: Study) -> list[Fact]:
     """Samples, seeds, settings and combinations."""
+    roles = {"train": "score on", "test": "evaluate learners on", "validation": "choose options on"}
     found = []
-    for role in ("train", "test", "validation"):
-        ours, theirs = (getattr(one.sampling, role) for one in (study, published))
+    for role, purpose in roles.items():
+        ours, theirs = getattr(study.sampling, role), getattr(published.sampling, role)
         if ours < theirs:
-            found.append(Fact("samples", f"{theirs:,} to {_ROLES[role]}", f"{ours:,}"))
+            found.append(Fact("samples", f"{theirs:,} to {purpose}", f"{ours:,}"))
     counts = {
         "seeds": lambda one: max(len(training.seeds) for training in one.trainings),
         "settings of a model": lambda one: max(
-            int(np.prod([len(values) for _, values in row])) for training in one.trainings for _, row in training.sweep
+            math.prod(len(values) for _, values in row) for training in one.trainings for _, row in training.sweep
         ),
         "combinations held out": lambda one: len({training.held_out for training in one.trainings} - {()}),
     }
-    for what, count in counts.items():
-        ours, theirs = count(study), count(published)
-        if ours < theirs:
-            found.append(Fact(what, f"{theirs:,}", f"{ours:,}"))
-    return found
+    both = {what: (count(study), count(published)) for what, count in counts.items()}
+    return found + [Fact(what, f"{theirs:,}", f"{ours:,}") for what, (ours, theirs) in both.items() if ours < theirs]
 
 
-_ROLES = {"train": "score on", "test": "evaluate learners on", "validation": "choose options on"}
-
-
-def _of_metrics(study: Study, published: Study) -> Fact | None:
+def _of_metrics(study: Study, published: Study) -> list[Fact]:
     theirs = dict(published.metrics)
     changed = {}
     for name, metric in study.metrics:
@@ -329,4 +299,4 @@ def _of_metrics(study: Study, published: Study) -> Fact | None:
         f"{options} in {_words(n for n, o in changed.items() if o == options)}"
         for options in dict.fromkeys(changed.values())
     )
-    return Fact("metrics", "as published", words) if changed else None
+    return [Fact("metrics", "as published", words)] if changed else []

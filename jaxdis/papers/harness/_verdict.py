@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.finite import finite
+from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._printed import Claim, printed_in, words_in
 from jaxdis.study.report._statistics import Interval, Table, over_seeds, student_interval
 
@@ -105,6 +106,25 @@ def by_member(table: Table, statistic: Callable[[Table], float]) -> Interval:
     """A statistic, with an interval from redrawing members of any settings (undefined for fewer than three)."""
     count = len(next(iter(table.values())))
     return resampled(count, lambda rows: statistic({name: column[rows] for name, column in table.items()}))
+
+
+def per_data(
+    table: Table,
+    statistic: Callable,
+    name: str = "",
+    *,
+    models: Collection[str] = (),
+    by: Callable = by_seed,
+    **expected,
+) -> list[Part]:
+    """A statistic of each data set, or of each of these models on each data set that has it."""
+    parts = []
+    for data, rows in readings.each_data(table):
+        present = [model for model in models if model in readings.models_of(rows)]
+        groups = {f", {m}": readings.of(rows, model=m) for m in present} if models else {"": rows}
+        for group, own in groups.items():
+            parts.append(Part(f"{data}{group}{', ' + name if name else ''}", by(own, statistic), **expected))
+    return parts
 
 
 def of_values(values: Sequence[float] | np.ndarray, statistic: Callable[[np.ndarray], float] = np.mean) -> Interval:

@@ -1,6 +1,6 @@
 """The page of Julka et al. 2024: Table II, claims about cases and curves, and Figures 1 to 5."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,54 +8,22 @@ import numpy as np
 from jaxdis import plots
 from jaxdis._core.finite import finite, mean
 from jaxdis.data.synthetic import CASES
-from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
-from jaxdis.papers.harness._paper import Reproduction
-from jaxdis.papers.harness._printed import printed_in, words_in
-from jaxdis.papers.harness._verdict import Finding, Part, by_member, exact, findings, of_values, resampled, share
+from jaxdis.papers.harness import Beside, Content, Figure, Finding, Measured, Part, Reproduction, exact, printed_in
+from jaxdis.papers.harness._page import differences_in
+from jaxdis.papers.harness._printed import words_in
+from jaxdis.papers.harness._verdict import by_member, findings, of_values, resampled, share
 from jaxdis.study._store import Store
 from jaxdis.study.certificate._calibration import Calibration, CalibrationWork, Certificate
 from jaxdis.study.certificate._certificate import differences_of
 from jaxdis.study.report._statistics import Interval, Table, spearman, spearman_of_columns
 
-# Columns of Figure 5.
-AGREEMENT = {
-    "Z-min": "factor_vae",
-    "SAP": "sap",
-    "MIG": "mig",
-    "MIG-sup": "mig_sup",
-    "DCI Mod": "dci.disentanglement",
-    "DCI Comp": "dci.completeness",
-    "DCI Expl": "dci.informativeness",
-    "Modularity": "modularity",
-    "DCIMIG": "dcimig",
-    "EDI Mod": "edi.modularity",
-    "EDI Comp": "edi.compactness",
-    "EDI Expl": "edi.explicitness",
-}
+# Columns of Figure 5, and of the figures of sweeps, by their names in print.
+AGREEMENT, SHOWN = (words_in(__package__)[name] for name in ("agreement", "sweeps"))
 # Columns of the sweeps: modularity and compactness.
 EDI = ("edi.modularity", "edi.compactness")
 DCI = ("dci_lasso.disentanglement", "dci_lasso.completeness")
-# Columns of the sweeps that the figures show, as the paper calls them.
-SHOWN = {
-    "Z-diff": "beta_vae",
-    "Z-min": "factor_vae",
-    "SAP": "sap_r2",
-    "MIG": "mig",
-    "MIG-sup": "mig_sup",
-    "DCI Mod": "dci_lasso.disentanglement",
-    "DCI Comp": "dci_lasso.completeness",
-    "DCI Expl": "dci_lasso.informativeness",
-    "Modularity": "modularity_ksg",
-    "DCIMIG": "dcimig",
-    "EDI Mod": "edi.modularity",
-    "EDI Comp": "edi.compactness",
-    "EDI Expl": "edi.explicitness",
-}
-FIGURES = (
-    ("Figure 1", "warp", "how non-linear each code is"),
-    ("Figure 2", "rotation", "how much of its neighbor each code holds"),
-    ("Figure 3", "noise", "how much of each code is noise"),
-)
+
+Curves = Mapping[str, np.ndarray]
 
 
 def content(made: Reproduction) -> Content:
@@ -101,137 +69,125 @@ def claims(certificates: Mapping[str, Certificate], of: Mapping[str, Calibration
 def _of_cases(cases: Mapping[str, np.ndarray]) -> dict[str, list[Part]]:
     """§IV-A: statistics of Table II. ``cases[column] [8, seeds]``."""
 
+    low, high = [[case for case in CASES if case[0] == modular] for modular in "01"]
+
     def score(column, case):
         return cases[column][CASES.index(case)]
 
-    def least(name: str, values: np.ndarray, **expected) -> Part:
+    def extreme(of, column, which):
+        return of([score(column, case) for case in which], axis=0)
+
+    def part(name: str, values: np.ndarray, **expected) -> Part:
         return Part(name, of_values(values), **expected)
 
-    low, high = [case for case in CASES if case[0] == "0"], [case for case in CASES if case[0] == "1"]
-    gap = lambda column: score(column, "101") - np.maximum(score(column, "010"), score(column, "110"))  # noqa: E731
-    modularity = "modularity_ksg"
+    def confused(column):
+        values = score(column, "101") - extreme(np.max, column, ("010", "110"))
+        return [part("101 minus the larger of 010 and 110", values, above=0)]
+
+    modularity, half = "modularity_ksg", []
+    for case in ("010", "011"):
+        dci = score("dci.disentanglement", case)
+        half.append(part(f"DCI Mod of {case}", dci, above=0.5))
+        half.append(part(f"DCI Mod minus EDI Mod of {case}", dci - score("edi.modularity", case), above=0))
+    apart = [np.abs(score("edi.explicitness", case) - score("dci.informativeness", case)) for case in CASES]
+    sup = extreme(np.min, "mig_sup", high) - extreme(np.max, "mig_sup", low)
     return {
-        "z_min_overrates": [least("smallest of 0**", np.min([score("factor_vae", c) for c in low], axis=0), above=0.5)],
+        "z_min_overrates": [part("smallest of 0**", extreme(np.min, "factor_vae", low), above=0.5)],
         "modularity_overrates": [
-            *(least(case, score(modularity, case), above=0.7, below=0.8) for case in ("010", "011")),
-            least("smallest of 1**", np.min([score(modularity, c) for c in high], axis=0), above=0.95),
+            *(part(case, score(modularity, case), above=0.7, below=0.8) for case in ("010", "011")),
+            part("smallest of 1**", extreme(np.min, modularity, high), above=0.95),
         ],
-        "dci_mod_half": [
-            part
-            for case in ("010", "011")
-            for part in (
-                least(f"DCI Mod of {case}", score("dci.disentanglement", case), above=0.5),
-                least(
-                    f"DCI Mod minus EDI Mod of {case}",
-                    score("dci.disentanglement", case) - score("edi.modularity", case),
-                    above=0,
-                ),
-            )
-        ],
-        "sap_confused": [least("101 minus the larger of 010 and 110", gap("sap"), above=0)],
-        "mig_confused": [least("101 minus the larger of 010 and 110", gap("mig"), above=0)],
-        "mig_sup_is_modularity": [
-            least(
-                "smallest of 1** minus largest of 0**",
-                np.min([score("mig_sup", c) for c in high], axis=0)
-                - np.max([score("mig_sup", c) for c in low], axis=0),
-                above=0,
-            )
-        ],
-        "dcimig_weak": [least("101 minus 110", score("dcimig", "101") - score("dcimig", "110"), above=0)],
+        "dci_mod_half": half,
+        "sap_confused": confused("sap"),
+        "mig_confused": confused("mig"),
+        "mig_sup_is_modularity": [part("smallest of 1** minus largest of 0**", sup, above=0)],
+        "dcimig_weak": [part("101 minus 110", score("dcimig", "101") - score("dcimig", "110"), above=0)],
         "edi_comp_stricter": [
-            least(f"DCI minus EDI, {case}", score("dci.completeness", case) - score("edi.compactness", case), above=0)
+            part(f"DCI minus EDI, {case}", score("dci.completeness", case) - score("edi.compactness", case), above=0)
             for case in ("100", "101")
         ],
-        "expl_comparable": [
-            least(
-                "largest |EDI − DCI|",
-                np.max([np.abs(score("edi.explicitness", c) - score("dci.informativeness", c)) for c in CASES], axis=0),
-                below=0.05,
-            )
-        ],
+        "expl_comparable": [part("largest |EDI − DCI|", np.max(apart, axis=0), below=0.05)],
     }
 
 
-def _of_warp(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, list[Part]]:
-    """§IV-B: codes that are not linear. ``scores[column] [points, seeds]``."""
-    linear = ("sap_r2", "dci_lasso.completeness")
+def _each(scores: Curves, text: str, names: Sequence[str], statistic: Callable, **expected) -> list[Part]:
+    """A statistic of the mean curve over seeds of each column ``[points, seeds]``; seeds are resampled."""
+
+    def over(values: np.ndarray) -> Interval:
+        return resampled(values.shape[1], lambda rows: float(statistic(values[:, rows].mean(axis=1))))
+
+    return [Part(text.format(name), over(scores[name]), **expected) for name in names]
+
+
+def _fall(curve: np.ndarray) -> float:
+    return curve[0] - curve[-1]
+
+
+def _of_warp(scores: Curves, alpha: np.ndarray) -> dict[str, list[Part]]:
+    """§IV-B: codes that are not linear."""
+    linear, seeds = ("sap_r2", "dci_lasso.completeness"), scores["mig"].shape[1]
 
     def early(curve):
-        return float(1 - curve[alpha <= 0.6].min() / curve[0])
+        return 1 - curve[alpha <= 0.6].min() / curve[0]
 
     def lost(name, rows):
         curve = scores[name][:, rows].mean(axis=1)
         return float(1 - curve[-1] / curve[0])
 
-    def difference(rows):
-        return lost("mig_ksg", rows) - lost("mig", rows)
-
     def scatter(column):
         values = scores[column]
         return resampled(values.shape[1], lambda rows: spearman(alpha, values[:, rows].std(axis=1)))
 
-    return {
-        "bins_fail_on_warps": [
-            Part(name, _over(scores[name], _fall), above=0) for name in ("mig", "mig_sup", "dcimig")
-        ],
+    difference = resampled(seeds, lambda rows: lost("mig_ksg", rows) - lost("mig", rows))
+    parts = {
+        "bins_fail_on_warps": _each(scores, "{}", ("mig", "mig_sup", "dcimig"), _fall, above=0),
         "ksg_holds_longer": [
-            Part("share lost up to α = .6", _over(scores["mig_ksg"], early), below=0.05),
-            Part("share lost minus that of MIG", resampled(scores["mig"].shape[1], difference), below=0),
+            *_each(scores, "share lost up to α = .6", ["mig_ksg"], early, below=0.05),
+            Part("share lost minus that of MIG", difference, below=0),
         ],
         "linear_fails_on_warps": [
-            *(Part(f"fall of {name}", _over(scores[name], _fall), above=0) for name in linear),
+            *_each(scores, "fall of {}", linear, _fall, above=0),
             *(Part(f"ρ of α and deviation of {name}", scatter(name), above=0) for name in linear),
         ],
-        **{
-            claim: [Part(f"change of {name}", _over(scores[name], _change), below=0.05) for name in names]
-            for claim, names in (
-                ("z_diff_holds_on_warps", ("beta_vae",)),
-                ("modularity_holds_on_warps", ("modularity_ksg",)),
-                ("edi_holds_on_warps", EDI),
-            )
-        },
     }
+    for claim, names in {"z_diff": ["beta_vae"], "modularity": ["modularity_ksg"], "edi": EDI}.items():
+        parts[f"{claim}_holds_on_warps"] = _each(scores, "change of {}", names, np.ptp, below=0.05)
+    return parts
 
 
-def _of_rotation(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, list[Part]]:
-    """§IV-C: codes that mix neighbors. ``scores[column] [points, seeds]``."""
+def _of_rotation(scores: Curves, alpha: np.ndarray) -> dict[str, list[Part]]:
+    """§IV-C: codes that mix neighbors."""
+
+    def rank(curve):
+        return spearman(alpha, curve)
 
     def line(curve):
-        return float(np.corrcoef(alpha, curve)[0, 1] ** 2)
+        return np.corrcoef(alpha, curve)[0, 1] ** 2
 
     def early(curve):
-        return float(curve[0] - curve[alpha <= 0.4].min())
+        return curve[0] - curve[alpha <= 0.4].min()
 
     def last(curve):
-        return float(curve[-1])
+        return curve[-1]
 
+    linear = []
+    for name in (*EDI, *DCI):
+        linear += _each(scores, "ρ of α and {}", [name], rank, below=-0.9)
+        linear += _each(scores, "R² of a line, {}", [name], line)
+        linear += _each(scores, "{} at .5", [name], last, above=0)
     return {
-        "rotation_linear": [
-            part
-            for name in (*EDI, *DCI)
-            for part in (
-                Part(f"ρ of α and {name}", _over(scores[name], lambda curve: spearman(alpha, curve)), below=-0.9),
-                Part(f"R² of a line, {name}", _over(scores[name], line)),
-                Part(f"{name} at .5", _over(scores[name], last), above=0),
-            )
-        ],
-        "rotation_blind": [
-            Part(f"fall of {name} up to .4", _over(scores[name], early), below=0.05)
-            for name in ("beta_vae", "factor_vae")
-        ],
-        "rotation_gap_zero": [
-            Part(f"{name} at .5", _over(scores[name], last), below=0.05) for name in ("mig", "sap_r2")
-        ],
+        "rotation_linear": linear,
+        "rotation_blind": _each(scores, "fall of {} up to .4", ("beta_vae", "factor_vae"), early, below=0.05),
+        "rotation_gap_zero": _each(scores, "{} at .5", ("mig", "sap_r2"), last, below=0.05),
         "rotation_expl": [
-            Part("change of DCI Expl", _over(scores["dci_lasso.informativeness"], _change), below=0.05),
-            Part("fall of EDI Expl", _over(scores["edi.explicitness"], _fall), above=0.05),
+            *_each(scores, "change of DCI Expl", ["dci_lasso.informativeness"], np.ptp, below=0.05),
+            *_each(scores, "fall of EDI Expl", ["edi.explicitness"], _fall, above=0.05),
         ],
     }
 
 
-def _of_noise(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, list[Part]]:
-    """§IV-D: codes with noise. ``scores[column] [points, seeds]``."""
+def _of_noise(scores: Curves, alpha: np.ndarray) -> dict[str, list[Part]]:
+    """§IV-D: codes with noise."""
     below = alpha < 1  # on pure noise some scores are undefined
     last, middle = np.flatnonzero(below)[-1], np.abs(alpha - 0.6).argmin()
 
@@ -240,42 +196,27 @@ def _of_noise(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, 
         area = {c: np.trapezoid(scores[c][below][:, rows].mean(axis=1), alpha[below]) for c in (*EDI, *DCI)}
         return float(min(area[c] for c in EDI) - max(area[c] for c in DCI))
 
+    def rank(curve):
+        return spearman(alpha, curve)
+
+    def at_last(curve):
+        return curve[last]
+
     def collapse(curve):
-        return float((curve[middle] - curve[last]) - (curve[0] - curve[middle]))
+        return (curve[middle] - curve[last]) - (curve[0] - curve[middle])
 
     def early(curve):
-        return float(curve[0] - curve[alpha <= 0.8].min())
+        return curve[0] - curve[alpha <= 0.8].min()
 
+    explicit, gaps = ("edi.explicitness", "dci_lasso.informativeness"), ("mig", "sap_r2", "modularity_ksg")
+    area = resampled(scores[EDI[0]].shape[1], outlasts)
     return {
-        "noise_explicitness": [
-            Part(f"ρ of α and {name}", _over(scores[name], lambda curve: spearman(alpha, curve)), below=-0.9)
-            for name in ("edi.explicitness", "dci_lasso.informativeness")
-        ],
-        "noise_gaps_fall": [
-            Part(f"{name} at α = {alpha[last]:g}", _over(scores[name], lambda curve: float(curve[last])), below=0.1)
-            for name in ("mig", "sap_r2", "modularity_ksg")
-        ],
-        "noise_z_min_collapses": [
-            Part("fall after α = .6 minus fall before", _over(scores["factor_vae"], collapse), above=0)
-        ],
-        "noise_z_diff_holds": [Part("fall up to α = .8", _over(scores["beta_vae"], early), below=0.1)],
-        "noise_edi_outlasts_dci": [
-            Part("area: EDI minus the larger of DCI", resampled(scores[EDI[0]].shape[1], outlasts), above=0)
-        ],
+        "noise_explicitness": _each(scores, "ρ of α and {}", explicit, rank, below=-0.9),
+        "noise_gaps_fall": _each(scores, f"{{}} at α = {alpha[last]:g}", gaps, at_last, below=0.1),
+        "noise_z_min_collapses": _each(scores, "fall after α = .6 minus before", ["factor_vae"], collapse, above=0),
+        "noise_z_diff_holds": _each(scores, "fall up to α = .8", ["beta_vae"], early, below=0.1),
+        "noise_edi_outlasts_dci": [Part("area: EDI minus the larger of DCI", area, above=0)],
     }
-
-
-def _over(values: np.ndarray, statistic: Callable[[np.ndarray], float]) -> Interval:
-    """A statistic of the mean curve of ``[points, seeds]``; seeds are resampled."""
-    return resampled(values.shape[1], lambda rows: statistic(values[:, rows].mean(axis=1)))
-
-
-def _fall(curve: np.ndarray) -> float:
-    return float(curve[0] - curve[-1])
-
-
-def _change(curve: np.ndarray) -> float:
-    return float(np.ptp(curve))
 
 
 def _of_sizes(certificate: Certificate, of: Calibration) -> dict[str, list[Part]]:
@@ -309,14 +250,10 @@ def _agreement(table: Table) -> list[Part]:
     def edi(sample):
         return np.mean([sample[f"edi.{name}"] for name in ("modularity", "compactness", "explicitness")], axis=0)
 
-    parts = [
-        Part(
-            f"EDI and {title}",
-            by_member(table, lambda sample, c=AGREEMENT[title]: spearman(edi(sample), sample[c])),
-            above=0.5,
-        )
-        for title in ("SAP", "DCIMIG", "MIG-sup", "Z-min", "Modularity")
-    ]
+    parts = []
+    for title in ("SAP", "DCIMIG", "MIG-sup", "Z-min", "Modularity"):
+        rho = by_member(table, lambda sample, c=AGREEMENT[title]: spearman(edi(sample), sample[c]))
+        parts.append(Part(f"EDI and {title}", rho, above=0.5))
     columns = [column for title, column in AGREEMENT.items() if title not in ("MIG", "EDI Comp")]
 
     def against(sample):
@@ -334,35 +271,22 @@ def _agreement(table: Table) -> list[Part]:
     ]
 
 
-def _shown(scores: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The columns by title; MIG on nearest neighbors, which exceeds 1, over its mean at α = 0."""
-    columns = {title: scores[column] for title, column in SHOWN.items()}
-    return columns | {"MIG KSG / at α = 0": scores["mig_ksg"] / scores["mig_ksg"][0].mean()}
-
-
 def _figures(certificates: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Figure]:
-    figures = [
-        Figure(
-            label,
-            f"Scores against α, {caption}",
-            plots.curves(getattr(of["sweeps"], kind), _shown(certificates["sweeps"].sweeps[kind]), f"α: {caption}"),
-        )
-        for label, kind, caption in FIGURES
-    ]
-    cost = of["cost"]
+    figures, sweeps = [], certificates["sweeps"].sweeps
+    for label, kind, words in words_in(__package__)["figures"]:
+        columns = {title: sweeps[kind][column] for title, column in SHOWN.items()}
+        # MIG on nearest neighbors, which exceeds 1, over its mean at α = 0.
+        columns["MIG KSG / at α = 0"] = sweeps[kind]["mig_ksg"] / sweeps[kind]["mig_ksg"][0].mean()
+        drawn = plots.curves(getattr(of["sweeps"], kind), columns, f"α: {words}")
+        figures.append(Figure(label, f"Scores against α, {words}", drawn))
+    cost, caption = of["cost"], "Distance from the scores of all samples, and seconds per representation"
     differences = {name: differences_of(values) for name, values in certificates["cost"].sizes.items()}
     drawn = plots.resources((*cost.sizes, cost.full_size), differences, certificates["cost"].seconds)
-    figures.append(Figure("Figure 4", "Distance from the scores of all samples, and seconds per representation", drawn))
-    names = [title for title, column in AGREEMENT.items() if column in table]
-    matrix = spearman_of_columns(table, [AGREEMENT[title] for title in names])
-    figures.append(
-        Figure(
-            "Figure 5",
-            f"Rank correlation of metrics over {len(table['model'])} models on Shapes3D",
-            plots.rank_map(matrix, names),
-        )
-    )
-    return figures
+    figures.append(Figure("Figure 4", caption, drawn))
+    shown = {title: column for title, column in AGREEMENT.items() if column in table}
+    matrix = plots.rank_map(spearman_of_columns(table, list(shown.values())), list(shown))
+    caption = f"Rank correlation of metrics over {len(table['model'])} models on Shapes3D"
+    return [*figures, Figure("Figure 5", caption, matrix)]
 
 
 def beside_table_two(cases: Mapping[str, np.ndarray]) -> Beside:
@@ -372,13 +296,15 @@ def beside_table_two(cases: Mapping[str, np.ndarray]) -> Beside:
     """
     printed, remarks = printed_in(__package__).tables["table_2"], words_in(__package__)["table_two"]
     columns = {row["name"]: row["column"] for row in remarks}
-    measured = {}
-    for place, row in enumerate(printed.rows):
-        scores = cases.get(columns[row.key["metric"]], ())
-        for case, values in zip(CASES, scores, strict=False):
-            measured[place, case] = Measured(float(values.mean()), float(values.std()))
+
+    def measure(row, case: str) -> Measured | None:
+        if (scores := cases.get(columns[row.key["metric"]])) is None:
+            return None
+        values = scores[CASES.index(case)]
+        return Measured(float(values.mean()), float(values.std()))
+
     names: dict[str, list[str]] = {}
     for row in remarks:
         names.setdefault(row["note"], []).append(row["name"])
     notes = (f"{', '.join(alike)}: {note}" for note, alike in names.items())
-    return Beside(printed, measured, "\n".join(("Means and standard deviations over seeds.", *notes)))
+    return Beside.of(printed, measure, "\n".join(("Means and standard deviations over seeds.", *notes)))

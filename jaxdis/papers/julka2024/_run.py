@@ -7,7 +7,8 @@ from jaxdis._core.options import Count, checked
 from jaxdis.data import DataSource
 from jaxdis.metrics import METRICS, Blend, Metric
 from jaxdis.models import About, Config, Discriminator, DiscriminatorTraining, Vae, locatello, members
-from jaxdis.papers.harness._paper import Preset, Run, Size, Sources
+from jaxdis.papers.harness import Preset, Run
+from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import with_network
 from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study.certificate._calibration import SWEEPS, Calibration

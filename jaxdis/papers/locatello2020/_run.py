@@ -14,7 +14,8 @@ from jaxdis.evaluation._sweeps import sample_curve
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
 from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.models import About, Config, Vae, locatello, members
-from jaxdis.papers.harness._paper import Finished, Piece, Preset, Run, Size, Sources
+from jaxdis.papers.harness import Finished, Piece, Preset, Run
+from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import small, with_network
 from jaxdis.scores import SCORES
 from jaxdis.study._definition import Sampling, Study, Training, study_plan

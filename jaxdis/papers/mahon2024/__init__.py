@@ -2,8 +2,8 @@
 
 from jaxdis.papers.harness import Paper, Scale
 from jaxdis.papers.mahon2024 import _page, _run
-from jaxdis.papers.mahon2024._report import CombinationsWork
 from jaxdis.papers.mahon2024._run import PRESET, Combinations, mahon2024
+from jaxdis.papers.mahon2024._tables import CombinationsWork
 from jaxdis.study import WORKS
 
 WORKS[Combinations] = CombinationsWork

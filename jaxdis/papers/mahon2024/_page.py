@@ -1,23 +1,254 @@
 """The page of Mahon et al. 2024: Tables 1 to 47, the correlations that follow from print, and the figures."""
 
+import csv
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from jaxdis import plots
 from jaxdis.data import DATASETS
+from jaxdis.papers.harness import (
+    Beside,
+    Content,
+    Figure,
+    Finding,
+    Level,
+    Measured,
+    Part,
+    Reproduction,
+    exact,
+    printed_in,
+)
 from jaxdis.papers.harness import _readings as readings
-from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in, section
-from jaxdis.papers.harness._paper import Reproduction
-from jaxdis.papers.harness._printed import Table, printed_in
-from jaxdis.papers.harness._scale import Level
+from jaxdis.papers.harness._page import differences_in, section
+from jaxdis.papers.harness._printed import Table as Printed
+from jaxdis.papers.harness._verdict import by_member, by_seed, findings, of_values, per_data, resampled
 from jaxdis.papers.mahon2024 import _tables as tables
-from jaxdis.papers.mahon2024._claims import EXISTING, TABLE_4, claims
-from jaxdis.papers.mahon2024._tables import Scored, data_of, models_of, per_factor_tables, read
+from jaxdis.papers.mahon2024._tables import (
+    PARTITION,
+    TABLE_4,
+    Scored,
+    correlations,
+    data_of,
+    models_of,
+    per_factor_tables,
+    read,
+)
 from jaxdis.papers.mahon2024._tables import Table as Made
 from jaxdis.study.report._html import folded
-from jaxdis.study.report._statistics import fisher_comparison, pearson
+from jaxdis.study.report._statistics import Interval, Table, fisher_comparison, pearson
+
+# Columns of the metrics of Table 7, of members of the normal test set.
+EXISTING = {
+    "MIG": "mig",
+    "SAP": "sap",
+    "IRS": "irs",
+    "D": "dci.disentanglement",
+    "C": "dci.completeness",
+    "I": "dci.informativeness",
+    "MED": "med.disentanglement",
+}
+
+
+def claims(
+    table: Table, members: Sequence[Scored], pieces: Mapping, folder: Path, *, small: bool = False
+) -> list[Finding]:
+    """Every claim that the members allow to check."""
+    usual = readings.of(table, held_out="")
+    novel = {name: column[np.asarray(table["held_out"]) != ""] for name, column in table.items()}
+    exact_parts = _exact(pieces)
+    parts = exact_parts | _normal(usual, folder) | _novel(novel) | _correlated(members)
+    return findings(__package__, parts, "combinations", untrained=exact_parts, small=small)
+
+
+def _exact(pieces: Mapping) -> dict[str, list[Part]]:
+    toy, distributed, times = pieces["toy"], pieces["distributed"], pieces["times"]
+    change = {name: toy["M2"][name] - toy["M1"][name] for name in toy["M1"]}
+    order = [Part(name, exact(change[name]), below=-0.01) for name in ("MIG", "SAP", "DCI", "MED")]
+    order += [Part("SNC", exact(change["SNC"]), above=0.01), Part("NK", exact(change["NK"]), above=-0.01, below=0.01)]
+    positive = []
+    for n, row in distributed.items():
+        for field in ("disentanglement", "completeness"):
+            positive.append(
+                Part(f"{n} factors, {field} minus 1 − 2 / log₂ n", exact(row[field] - row["bound"]), above=0)
+            )
+        tells = row["information"] - row["limit"]
+        positive.append(Part(f"{n} factors, largest information minus its limit by chance", exact(tells), below=0.001))
+    return {
+        "toy_order": order,
+        "dci_false_positive": positive,
+        "nk_faster_than_dci": [Part("seconds of NK over those of DCI", exact(times["nk"] / times["dci"]), below=1)],
+    }
+
+
+def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
+    """Claims on the normal test set."""
+    six = _without_partition(table)
+
+    def means(sample):
+        return {m: float(np.mean(readings.of(sample, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}
+
+    def lead_over(other):
+        return lambda sample: means(sample)["beta_tc"] - means(sample)[other]
+
+    def above_snc(name):
+        return by_member(six, lambda sample: readings.share_above(sample[EXISTING[name]], sample["snc"]))
+
+    def correlation(first, second):
+        return by_member(six, lambda sample: _pearson(sample, first, second))
+
+    columns = {"SNC": "snc", "NK": "nk", **EXISTING}
+
+    def low(sample):
+        means = {
+            a: readings.mean([_pearson(sample, columns[a], columns[b]) for b in columns if b != a])
+            for a in ("MIG", "MED", "IRS", "SAP")
+        }
+        return min(means["MIG"], means["MED"]) - max(means["IRS"], means["SAP"])
+
+    def redundant(sample):
+        return min(_pearson(sample, EXISTING[a], EXISTING[b]) for a, b in itertools.combinations("DCI", 2))
+
+    marginal = by_member(six, lambda sample: readings.share_above(-sample["nk"], -0.2))
+    thresholds = {"D": 0.9, "IRS": 0.9, "C": 0.5, "I": 0.5}
+    higher = [
+        *(Part(f"share of members with {n} above SNC", above_snc(n), above=least) for n, least in thresholds.items()),
+        *(Part(f"share of members with {n} above SNC", above_snc(n), below=0.5) for n in ("MIG", "SAP", "MED")),
+    ]
+    return {
+        "greedy_alignment_collides": _collisions(table, folder),
+        "snc_below_mlp": per_data(
+            six,
+            lambda sample: float(np.mean(sample["mlp_probe"] - sample["snc"])),
+            models=readings.models_of(six),
+            above=0,
+        ),
+        "nk_marginal": [Part("share of members below .2", marginal, above=0.5)],
+        "beta_tc_best_snc_dsprites": [
+            Part(f"β-TCVAE minus {other}", by_seed(rows, lead_over(other)), above=0)
+            for _, rows in readings.each_data(readings.of(six, data="dsprites"))
+            for other in ("beta", "factor")
+        ],
+        "factor_lowest_snc": per_data(
+            six, lambda sample: readings.lead_of("factor", means(sample), min), "FactorVAE minus the next", below=0
+        ),
+        "others_score_higher": higher,
+        "med_mig_agree": [
+            Part("r(MIG, MED)", correlation("mig", "med.disentanglement"), above=0.8),
+            Part("lower of MIG and MED minus higher of IRS and SAP, row means", by_member(six, low), above=0),
+        ],
+        "dci_parts_redundant": [Part("smallest r of D, C and I", by_member(six, redundant), above=0.9)],
+        "snc_nk_moderate": [Part("r(SNC, NK)", correlation("snc", "nk"), above=0.4, below=0.8)],
+    }
+
+
+def _without_partition(table: Table) -> Table:
+    return readings.of(table, model=tuple(m for m in readings.models_of(table) if m != PARTITION))
+
+
+def _pearson(table: Table, first: str, second: str) -> float:
+    x, y = table[first], table[second]
+    defined = np.isfinite(x) & np.isfinite(y)
+    if defined.sum() < 3 or np.ptp(x[defined]) == 0 or np.ptp(y[defined]) == 0:
+        return float("nan")
+    return float(np.corrcoef(x[defined], y[defined])[0, 1])
+
+
+def _collisions(table: Table, folder: Path) -> list[Part]:
+    """What share of each objective's members the list of collisions names."""
+    with open(folder / "alignment.csv", newline="", encoding="utf-8") as file:
+        named = [row["id"] for row in csv.DictReader(file)]
+    hit = {m: np.isin(readings.of(table, model=m)["id"].astype(str), named) for m in readings.models_of(table)}
+    return [Part(f"share of members, {m}", of_values(row, np.mean), above=0) for m, row in hit.items()]
+
+
+def _novel(table: Table) -> dict[str, list[Part]]:
+    """Claims on combinations that were left out."""
+    six, supervised = _without_partition(table), readings.of(table, model=PARTITION)
+    sprites, rooms = readings.of(six, data="dsprites"), readings.of(six, data="shapes3d")
+
+    def mean(sample):
+        return readings.mean(sample["novel_combination"])
+
+    def means(sample):
+        return {m: mean(readings.of(sample, model=m)) for m in readings.models_of(sample)}
+
+    def linear(sample):
+        return readings.mean(sample["novel_combination.linear"] - sample["novel_combination"])
+
+    def easier(sample):
+        return _difference(*(mean(readings.of(sample, data=name)) for name in ("shapes3d", "dsprites")))
+
+    def with_labels(sample):
+        accuracy = means(sample)  # without some models in draws of a few members
+        return _difference(*(accuracy.get(model, float("nan")) for model in ("parted_vae_ss", "parted_vae")))
+
+    def without_labels(sample):
+        alone = {m: v for m, v in means(sample).items() if m != "parted_vae_ss"}
+        return readings.lead_of("parted_vae", alone) if max(alone.values(), default=0) > 0 else float("nan")
+
+    falls = by_member(six, lambda sample: readings.mean(_fall(sample) > 0.3))
+    parts = {
+        "novel_low": [Part("share of members whose accuracy falls by .3", falls, above=0.9)],
+        "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
+    }
+    if len(sprites["model"]):
+        median = by_member(sprites, lambda sample: readings.median(sample["novel_combination"]))
+        parts["novel_low"].append(Part("median on dSprites", median, below=0.05))
+    if {"dsprites", "shapes3d"}.issubset(readings.data_of(six)):
+        parts["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
+    if len(supervised["model"]):
+        parts["supervised_also_fails"] = [Part("mean accuracy above chance", by_member(supervised, mean), below=0.1)]
+    if {"parted_vae", "parted_vae_ss"}.issubset(readings.models_of(rooms)):
+        parts["parted_ss_best"] = [
+            Part("with labels minus without", by_member(rooms, with_labels), above=0),
+            Part("without labels minus the others", by_member(rooms, without_labels), above=0),
+        ]
+    return parts
+
+
+def _difference(accuracy: float, other: float) -> float:
+    """Undefined if neither is above 0: then no probe names a combination that it never saw, and nothing is compared."""
+    return accuracy - other if max(accuracy, other) > 0 else float("nan")
+
+
+def _fall(table: Table) -> np.ndarray:
+    return table["novel_combination.familiar"] - table["novel_combination"]
+
+
+def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
+    """Claims on Table 4, over data set × model; pairs of data set and model are resampled."""
+    pairs = [(data, model) for data in data_of(members) for model in models_of(members) if model != PARTITION]
+    groups = {pair: [member for member in members if (member.data, member.model) == pair] for pair in pairs}
+
+    def over(statistic) -> Interval:
+        def of_rows(rows):
+            # A pair that is drawn twice counts twice: it is given another name.
+            drawn = [
+                member._replace(model=f"{member.model} {copy}")
+                for copy, row in enumerate(rows)
+                for member in groups[pairs[row]]
+            ]
+            return statistic(dict(zip(TABLE_4, correlations(drawn, TABLE_4), strict=True)))
+
+        return resampled(len(pairs), of_rows)
+
+    def lead(name, *left_out):
+        """By how much a coefficient exceeds the largest of the others."""
+        return over(lambda r: r[name] - max(value for other, value in r.items() if other not in (name, *left_out)))
+
+    return {
+        "all_correlate": [Part(f"r of {name}", over(lambda r, n=name: r[n]), above=0) for name in TABLE_4],
+        "snc_correlates_best": [
+            Part("SNC minus the next", lead("SNC"), above=0),
+            Part("NK minus the next but SNC", lead("NK", "SNC"), above=0),
+        ],
+        "snc_beats_nk": [Part("SNC minus NK", over(lambda r: r["SNC"] - r["NK"]), above=0)],
+    }
+
 
 # Printed names of models → names here. The labelled partition is not MTD: it stands in its rows, and says so.
 MODELS = {"beta_vae": "beta", "beta_tcvae": "beta_tc", "factor_vae": "factor", "mtd": "labelled_partition"}
@@ -46,7 +277,7 @@ def content(made: Reproduction) -> Content:
     )
 
 
-def _levels(printed: Table, members: Sequence[Scored]) -> list[Level]:
+def _levels(printed: Printed, members: Sequence[Scored]) -> list[Level]:
     """Accuracy of the perceptron on the normal test set, mean over models."""
     made, levels = tables.table_2(members), []
     for row in printed.rows:
@@ -57,19 +288,17 @@ def _levels(printed: Table, members: Sequence[Scored]) -> list[Level]:
     return levels
 
 
-def _main(printed: Mapping[str, Table], members: Sequence[Scored], pieces: Mapping) -> list[Beside]:
+def _main(printed: Mapping[str, Printed], members: Sequence[Scored], pieces: Mapping) -> list[Beside]:
     """Tables 1 to 8 and Figure 14."""
-    toy = {
-        (i, name): Measured(pieces["toy"][name][row.key["metric"]])
-        for i, row in enumerate(printed["table_1"].rows)
-        for name in row.values
-    }
-    remark = (
+    toy = Beside.of(
+        printed["table_1"],
+        lambda row, name: Measured(pieces["toy"][name][row.key["metric"]]),
         "Exact, without training. MIG of M2 follows as 12.9 from Appendix A, where 11.9 is printed; its DCI follows as"
-        " 46.6 from the formula given there, where 47.1 is printed."
+        " 46.6 from the formula given there, where 47.1 is printed.",
     )
-    comparisons = [Beside(printed["table_1"], toy, remark)]
-    comparisons += [
+    over = {"head_of": str, "remark": "Over the models and data sets measured here."}
+    comparisons = [
+        toy,
         _beside(
             printed["table_2"],
             tables.table_2(members),
@@ -84,14 +313,17 @@ def _main(printed: Mapping[str, Table], members: Sequence[Scored], pieces: Mappi
             _exchanged,
             remark=f"Chance is taken off all three. {PARTITION_REMARK}",
         ),
+        _beside(printed["table_4"], tables.table_4(members), lambda key: tuple(key.values())[:1], **over),
+        _beside(printed["table_6"], tables.table_6(members), lambda key: tuple(key.values())[:1], **over),
+        _beside(
+            printed["table_7"],
+            tables.table_7(members),
+            lambda key: (key["dataset"], _name(key["model"])),
+            str,
+            defined=False,
+        ),
+        _beside(printed["table_8"], tables.table_8(members), lambda key: (key["metric"],), _data_and_model),
     ]
-    for name, made in (("table_4", tables.table_4(members)), ("table_6", tables.table_6(members))):
-        remark = "Over the models and data sets measured here."
-        comparisons.append(_beside(printed[name], made, lambda key: tuple(key.values())[:1], str, remark=remark))
-    by_model, by_metric = tables.table_7(members), tables.table_8(members)
-    key_7 = lambda key: (key["dataset"], _name(key["model"]))  # noqa: E731
-    comparisons.append(_beside(printed["table_7"], by_model, key_7, str, defined=False))
-    comparisons.append(_beside(printed["table_8"], by_metric, lambda key: (key["metric"],), _data_and_model))
     return [comparison for comparison in comparisons if comparison.measured]
 
 
@@ -115,7 +347,7 @@ def _name(model: str) -> str:
 
 
 def _beside(
-    printed: Table,
+    printed: Printed,
     made: Made,
     key_of: Callable[[Mapping], tuple],
     head_of: Callable[[str], str] = _name,
@@ -125,18 +357,17 @@ def _beside(
 ) -> Beside:
     """Set a table beside its print: ``key_of`` a printed row the texts that its row begins with, ``head_of`` a column
     its head. Undefined numbers are left out if ``defined``. Standard deviations stand under the head with "s.d."."""
-    measured = {}
-    for place, row in enumerate(printed.rows):
-        key = key_of(row.key)
-        values = made.under(key)
-        for column in row.values:
-            head = head_of(column)
-            if head in values and not (defined and np.isnan(values[head])):
-                measured[place, column] = Measured(values[head], values.get(f"{head} s.d.", np.nan))
-    return Beside(printed, measured, remark)
+
+    def measure(row, column: str) -> Measured | None:
+        values, head = made.under(key_of(row.key)), head_of(column)
+        if head not in values or (defined and np.isnan(values[head])):
+            return None
+        return Measured(values[head], values.get(f"{head} s.d.", np.nan))
+
+    return Beside.of(printed, measure, remark)
 
 
-def _per_factor(printed: Mapping[str, Table], members: Sequence[Scored]) -> str:
+def _per_factor(printed: Mapping[str, Printed], members: Sequence[Scored]) -> str:
     """Tables 9 to 47 as far as they were measured, each folded away."""
     parts = []
     for name, made in per_factor_tables(members).items():
@@ -147,7 +378,7 @@ def _per_factor(printed: Mapping[str, Table], members: Sequence[Scored]) -> str:
     return "".join(parts)
 
 
-def from_print(printed: Mapping[str, Table]) -> list[Beside]:
+def from_print(printed: Mapping[str, Printed]) -> list[Beside]:
     """Table 4 recomputed from the printed Tables 3 and 8: what follows from print, and what does not."""
     accuracy = {}
     for row in printed["table_3"].rows:
@@ -158,28 +389,22 @@ def from_print(printed: Mapping[str, Table]) -> list[Beside]:
     # Printed as a − r beside cells that are adjusted: 19.11 is the adjusted accuracy (its neighbor cell).
     accuracy["shapes3d", "parted_vae"] = 19.11
     rows = {row.key["metric"]: row.values for row in printed["table_8"].rows}
-    recomputed = {}
-    for place, row in enumerate(printed["table_4"].rows):
+
+    def recomputed(row, name: str) -> Measured:
         wanted = [key for key in accuracy if row.key["over"] in ("all", key[0])]
-        target = np.array([accuracy[key] for key in wanted], float)
-        for name in row.values:
-            values = np.array([rows[name][f"{data}.{model}"] for data, model in wanted], float)
-            recomputed[place, name] = Measured(pearson(values, target).r)
+        values = np.array([rows[name][f"{data}.{model}"] for data, model in wanted], float)
+        return Measured(pearson(values, np.array([accuracy[key] for key in wanted], float)).r)
+
     remark = (
         "From the printed Tables 3 and 8, without training: every correlation follows to .002 but those with D, C, I"
         " and DCI, which match nothing printed (the printed DCI is the recomputed D)."
     )
     title = f"{printed['table_4'].title} (recomputed from print)"
-    return [
-        Beside(
-            printed["table_4"]._replace(id="table_4_from_print", label="Table 4 from print", title=title),
-            recomputed,
-            remark,
-        )
-    ]
+    table = printed["table_4"]._replace(id="table_4_from_print", label="Table 4 from print", title=title)
+    return [Beside.of(table, recomputed, remark)]
 
 
-def _figures(table, folder, printed: Mapping[str, Table]) -> list[Figure]:
+def _figures(table, folder, printed: Mapping[str, Printed]) -> list[Figure]:
     figures = []
     usual = readings.of(table, held_out="")
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
@@ -189,13 +414,8 @@ def _figures(table, folder, printed: Mapping[str, Table]) -> list[Figure]:
         caption = f"Hinton diagram of {model} on {data}: two factors have the same most informative code"
         figures.append(Figure("Figures 1, 3–13", caption, path.read_bytes()))
     matrix = np.array([[pearson(usual[a], usual[b]).r for b in columns.values()] for a in columns.values()])
-    figures.append(
-        Figure(
-            "Figure 14",
-            "Pearson correlation between metrics over members of the normal test set",
-            plots.rank_map(matrix, list(columns)),
-        )
-    )
+    caption = "Pearson correlation between metrics over members of the normal test set"
+    figures.append(Figure("Figure 14", caption, plots.rank_map(matrix, list(columns))))
     names = [name for name in TABLE_4 if name != "DCI"]
     for label, place, n in (("Figure 15", "all", 18), ("Figure 16", "shapes3d", 6)):
         row = printed["table_4"].row(over=place)

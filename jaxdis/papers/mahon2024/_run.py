@@ -34,7 +34,8 @@ from jaxdis.models.methods._weak_de import (
 )
 from jaxdis.models.networks._architectures import Discriminator, burgess
 from jaxdis.models.objectives._objective_table import beta_tc_parts
-from jaxdis.papers.harness._paper import Finished, Piece, Preset, Run, Size, Sources
+from jaxdis.papers.harness import Finished, Piece, Preset, Run
+from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import small
 from jaxdis.relations._relation import Relation
 from jaxdis.scores import SCORES

@@ -1,21 +1,27 @@
-"""Tables 2 to 8 of Mahon et al. 2024 as CSV, in the paper's order, from the scores of a finished study.
+"""Tables 2 to 47 of Mahon et al. 2024 as CSV, in the paper's order, from the scores of a finished study.
 
 The tables follow the text. Where the print departs from it, their docstrings say so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core.files import write_csv
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
+from jaxdis._core.kernels.assignment import assign
 from jaxdis.data import DATASETS
-from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS
+from jaxdis.evaluation._relate import relate
+from jaxdis.factors import Factors
+from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS, NAMES
+from jaxdis.study._compute_cells import samples_of
 from jaxdis.study._definition import Study, cells
-from jaxdis.study._store import Store, number
+from jaxdis.study._store import Store, number, publish
+from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.report._statistics import pearson
 
 _ARM = {
@@ -47,7 +53,11 @@ class Table(NamedTuple):
 
     def write(self, path: Path) -> None:
         """Write to a file, numbers with six digits."""
-        write_csv(path, self.head, ([_cell(value) for value in row] for row in self.rows))
+
+        def text(value) -> str:
+            return value if isinstance(value, str) else "" if np.isnan(value) else f"{value:.6g}"
+
+        write_csv(path, self.head, ([text(value) for value in row] for row in self.rows))
 
     def under(self, key: tuple[str, ...]) -> dict[str, float]:
         """Return the numbers by head of the last row that begins with these texts; none if there is no such row."""
@@ -92,11 +102,12 @@ def read(study: Study, out: str | Path) -> list[Scored]:
         for (name, _), score in zip(study.metrics, member.scores, strict=True):
             result = store.score(score, name)
             columns |= {column: number(value) for column, value in result["columns"].items()}
-            parts |= {part: _floats(value) for part, value in result["parts"].items()}
+            for part, value in result["parts"].items():
+                nested = np.array(value, object)
+                parts[part] = np.array([number(entry) for entry in nested.ravel()], float).reshape(nested.shape)
         pair = tuple(dict(training.held_out).values()) or None
-        scored_members.append(
-            Scored(training.config.data, member.label["model"], member.label["seed"], pair, columns, parts)
-        )
+        model, seed = member.label["model"], member.label["seed"]
+        scored_members.append(Scored(training.config.data, model, seed, pair, columns, parts))
     return scored_members
 
 
@@ -123,9 +134,8 @@ def mean(members: Sequence[Scored], value: Callable[[Scored], float]) -> float:
 
 def of(members: Sequence[Scored], data: str, model: str, *, normal: bool) -> list[Scored]:
     """Members of a model on a data set: of the normal test set, or with combinations held out."""
-    return [
-        member for member in members if (member.data, member.model) == (data, model) and (member.pair is None) == normal
-    ]
+    chosen = [member for member in members if (member.data, member.model) == (data, model)]
+    return [member for member in chosen if (member.pair is None) == normal]
 
 
 def data_of(members: Sequence[Scored]) -> list[str]:
@@ -134,15 +144,6 @@ def data_of(members: Sequence[Scored]) -> list[str]:
 
 def models_of(members: Sequence[Scored]) -> list[str]:
     return list(dict.fromkeys(member.model for member in members))
-
-
-def _floats(value) -> np.ndarray:
-    nested = np.array(value, object)
-    return np.array([number(entry) for entry in nested.ravel()], float).reshape(nested.shape)
-
-
-def _cell(value) -> str:
-    return value if isinstance(value, str) else "" if np.isnan(value) else f"{value:.6g}"
 
 
 def write_tables(study: Study, out: str | Path) -> list[Path]:
@@ -213,13 +214,9 @@ def _of_pair(members: Sequence[Scored], data: str, probe: str) -> list[float]:
     """Shape, size and both, adjusted."""
     size, shape = size_and_shape(data)
     of_size, of_shape = chance(data)
+    part, both = f"novel_combination.{probe}accuracy", lambda member: member.column(f"novel_combination.{probe}both")
     if probe == "mlp_probe":
         part, both = "mlp_probe.accuracy", lambda member: member.joint("mlp_probe.joint")
-    else:
-        part, both = (
-            f"novel_combination.{probe}accuracy",
-            lambda member: member.column(f"novel_combination.{probe}both"),
-        )
     return [
         above(mean(members, lambda member: member.part(part)[shape]), of_shape),
         above(mean(members, lambda member: member.part(part)[size]), of_size),
@@ -260,7 +257,7 @@ _TABLE_8 = ("SNC", "NK", "MIG2p", "MIG", "MIG2m", "SAP", "SAP2p", "SAP2m", "IRS"
 _TABLE_8 += ("I", "DCI", "MED")
 _TABLE_6 = ("SNC", "NK", "MIG", "MIG2p", "MIG2m", "SAP", "SAP2p", "SAP2m", "IRS", "D", "C", "C2p", "C2m", "I", "I2p")
 _TABLE_6 += ("I2m", "DCI")
-_TABLE_4 = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "DCI", "MED")
+TABLE_4 = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "DCI", "MED")
 _TABLE_7 = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "MED")
 
 
@@ -295,8 +292,8 @@ def correlations(members: Sequence[Scored], names: Sequence[str], data: str | No
 
 def table_4(members: Sequence[Scored]) -> Table:
     """Correlation of metrics with accuracy on new combinations: over each data set, and over all."""
-    rows = [[data or "all", *correlations(members, _TABLE_4, data)] for data in (*data_of(members), None)]
-    return Table(["over", *_TABLE_4], rows)
+    rows = [[data or "all", *correlations(members, TABLE_4, data)] for data in (*data_of(members), None)]
+    return Table(["over", *TABLE_4], rows)
 
 
 def table_6(members: Sequence[Scored]) -> Table:
@@ -325,78 +322,122 @@ _ORDER = {"dsprites": 0, "shapes3d": 1, "mpi3d": 2}
 
 
 def per_factor_tables(members: Sequence[Scored]) -> dict[str, Table]:
-    """All tables of the paper's data sets by name, such as ``table_09_beta_dsprites``."""
-    tables_by_name = {}
+    """All tables of the paper's data sets by name, such as ``table_09_beta_dsprites``; percent, as measured.
+
+    Tables 9 to 26: SNC, linear probe, NK1 and MLP on the normal test set. Tables 27 to 44: both probes on every
+    combination held out. Tables 45 to 47, of MTD in the paper and of a labelled partition here: the MLP on
+    combinations, then on normal test sets.
+    """
+    found = {}
     for data in (name for name in data_of(members) if name in _ORDER):
         for place, model in enumerate(MODELS):
             normal, novel = (of(members, data, model, normal=normal) for normal in (True, False))
+            of_normal = [_normal(one, name, NORMAL_COLUMNS[data]) for one in normal for name in _NORMAL]
+            of_novel = [_novel(one, name, NOVEL_COLUMNS[data]) for one in novel for name in _NOVEL]
+            first = 9 + 6 * _ORDER[data] + place
+            tables = {first: (NORMAL_COLUMNS, of_normal), first + 18: (NOVEL_COLUMNS, of_novel)}
             if model == PARTITION:
-                tables = {45 + _ORDER[data]: partition_table(normal, novel)}
-            else:
-                first = 9 + 6 * _ORDER[data] + place
-                tables = {first: normal_table(normal), first + 18: novel_table(novel)}
-            tables_by_name |= {
-                f"table_{count:02d}_{model}_{data}": table for count, table in tables.items() if table is not None
-            }
-    return dict(sorted(tables_by_name.items()))
+                rows = [[row[0], "MLP", *row[2:]] for row in of_novel if row[1] == "CG"]
+                rows += [_normal(one, "MLP", NOVEL_COLUMNS[data]) for one in normal]
+                tables = {45 + _ORDER[data]: (NOVEL_COLUMNS, rows)}
+            of_what = "set (not MTD)" if model == PARTITION else "set"
+            for count, (columns, rows) in tables.items():
+                if rows:
+                    head = [of_what, "row", *columns[data], "both"]
+                    found[f"table_{count:02d}_{model}_{data}"] = Table(head, rows)
+    return dict(sorted(found.items()))
 
 
-def normal_table(members: Sequence[Scored]) -> Table | None:
-    """Tables 9 to 26: SNC, linear probe, NK1 and MLP on the normal test set; percent, not adjusted for chance."""
-    if not members:
-        return None
-    columns = NORMAL_COLUMNS[members[0].data]
-    rows = [
-        [
-            f"normal test set {member.seed}",
-            name,
-            *_of_factors(member, part, columns),
-            _percent(joint and member.joint(joint)),
-        ]
-        for member in members
-        for name, (part, joint) in _NORMAL.items()
-    ]
-    return Table(["set", "row", *columns, "both"], rows)
+def _normal(member: Scored, name: str, columns: Mapping[str, str]) -> list:
+    part, joint = _NORMAL[name]
+    both = 100 * member.joint(joint) if joint else float("nan")
+    return [f"normal test set {member.seed}", name, *_of_factors(member, part, columns), both]
 
 
-def novel_table(members: Sequence[Scored]) -> Table | None:
-    """Tables 27 to 44: both probes on every combination held out; percent, not adjusted for chance."""
-    if not members:
-        return None
-    columns = NOVEL_COLUMNS[members[0].data]
-    rows = [
-        [_combination(member), name, *_novel(member, probe, columns)]
-        for member in members
-        for name, probe in _NOVEL.items()
-    ]
-    return Table(["set", "row", *columns, "both"], rows)
+def _novel(member: Scored, name: str, columns: Mapping[str, str]) -> list:
+    probe, pair = f"novel_combination.{_NOVEL[name]}", "-".join(map(str, member.pair))
+    values = _of_factors(member, f"{probe}accuracy", columns)
+    return [f"NC {pair}", name, *values, 100 * member.column(f"{probe}both")]
 
 
-def partition_table(normal: Sequence[Scored], novel: Sequence[Scored]) -> Table | None:
-    """Tables 45 to 47, of MTD in the paper: the MLP on combinations, then on normal test sets. These are not of MTD."""
-    if not normal and not novel:
-        return None
-    columns = NOVEL_COLUMNS[(*normal, *novel)[0].data]
-    rows = [[_combination(member), "MLP", *_novel(member, "", columns)] for member in novel]
-    for member in normal:
-        values = _of_factors(member, "mlp_probe.accuracy", columns)
-        rows.append([f"normal test set {member.seed}", "MLP", *values, _percent(member.joint("mlp_probe.joint"))])
-    return Table(["set (not MTD)", "row", *columns, "both"], rows)
-
-
-def _novel(member: Scored, probe: str, columns) -> list[float]:
-    both = member.column(f"novel_combination.{probe}both")
-    return [*_of_factors(member, f"novel_combination.{probe}accuracy", columns), _percent(both)]
-
-
-def _of_factors(member: Scored, part: str, columns) -> list[float]:
+def _of_factors(member: Scored, part: str, columns: Mapping[str, str]) -> list[float]:
     space = DATASETS[member.data].space
-    return [_percent(member.part(part)[space.position(name)]) for name in columns.values()]
+    return [100 * float(member.part(part)[space.position(name)]) for name in columns.values()]
 
 
-def _combination(member: Scored) -> str:
-    return f"NC {member.pair[0]}-{member.pair[1]}"
+# The relation by which SNC aligns codes.
+RELATION = "mutual_information_equal_count"
 
 
-def _percent(value: float | None) -> float:
-    return float("nan") if value is None else 100 * float(value)
+class Collision(NamedTuple):
+    """A code that is the most informative about several factors, and the codes that the alignment gives to these.
+
+    −1 stands for no code.
+    """
+
+    code: int
+    factors: tuple[str, ...]
+    aligned: tuple[int, ...]
+
+
+def collisions(strength: np.ndarray, names: tuple[str, ...]) -> list[Collision]:
+    """The collisions of a relation ``[d, k]``; factors whose column is not finite are left out."""
+    known = [j for j in range(len(names)) if np.isfinite(strength[:, j]).all()]
+    best = {j: int(strength[:, j].argmax()) for j in known}
+    aligned = np.asarray(assign(jnp.asarray(strength), maximize=True).row)
+    shared = [code for code in dict.fromkeys(best.values()) if list(best.values()).count(code) > 1]
+    collided = []
+    for code in shared:
+        sharing = [j for j in known if best[j] == code]
+        collided.append(Collision(code, tuple(names[j] for j in sharing), tuple(int(aligned[j]) for j in sharing)))
+    return collided
+
+
+def strength_of(codes: np.ndarray, factors: Factors) -> np.ndarray:
+    """``[d, k]``: the information of each code about each factor, nats."""
+    return np.asarray(relate(codes, factors, RELATION).strength)
+
+
+def write_alignments(study: Study, out: str | Path) -> list[Path]:
+    """Write ``alignment.csv``, a row per collision, and a Hinton diagram of each model's first member that has one.
+
+    Diagrams are PNG files in ``figures``, one per data set and model, however many seeds it has.
+    """
+    from jaxdis import plots  # matplotlib is not needed for tables
+    from jaxdis.plots._canvas import png
+
+    store = Store(out)
+    store.check({**study.describe(), "name": store.description().get("name")})
+    folder = store.root / "figures"
+    folder.mkdir(exist_ok=True)
+    rows, paths = [], []
+    for member in cells(study):
+        training = study.trainings[member.training]
+        data, model = training.config.data, member.label["model"]
+        factors = samples_of(training, study.sampling).train
+        strength = strength_of(store.arrays("encode", member.encode)["mean"], factors)
+        label = [member.train, data, model, str(member.label["seed"]), member.label.get("held_out", "")]
+        collided = collisions(strength, factors.names)
+        rows += [
+            [*label, str(collision.code), " ".join(collision.factors), " ".join(map(str, collision.aligned))]
+            for collision in collided
+        ]
+        path = folder / f"hinton_{model}_{data}.png"
+        if collided and path not in paths:
+            publish(path, png(plots.hinton(strength, factors.names)), replace=True)
+            paths.append(path)
+    table = store.root / "alignment.csv"
+    head = ["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"]
+    write_csv(table, head, rows)
+    return [table, *paths]
+
+
+class CombinationsWork(TrainedWork):
+    """See :class:`jaxdis.study.Work`."""
+
+    def report(self, store: Store) -> Path:
+        """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""
+        if {*NAMES, "novel_combination"}.issubset(dict(self.study.metrics)):
+            write_tables(self.study, store.root)
+        write_alignments(self.study, store.root)
+        return super().report(store)

@@ -136,17 +136,15 @@ class Part:
         """The metrics; those that would leave out a sweep's continuous factors cut them into bins."""
         if self.kind not in SWEEPS:
             return metrics
-        return tuple(
-            (name, metric.with_options(factor_bins=FACTOR_BINS) if _needs_bins(metric) else metric)
+        in_bins = {
+            name: metric.with_options(factor_bins=FACTOR_BINS)
             for name, metric in metrics
-        )
+            if metric.all_options.get("factor_bins", 0) is None
+        }
+        return tuple((name, in_bins.get(name, metric)) for name, metric in metrics)
 
     def cell(self, metric: Metric) -> dict:
         return {"kind": "score", "part": dataclasses.asdict(self), "metric": metric.describe(), "numerics": NUMERICS}
-
-
-def _needs_bins(metric: Metric) -> bool:
-    return metric.all_options.get("factor_bins", 0) is None
 
 
 @single_precision
@@ -304,13 +302,11 @@ class CalibrationWork:
         return certificate_of(self.study, results)
 
     def costs(self) -> dict[str, Totals]:
-        seconds = sum(
-            len(part.points)
-            * part.seeds
-            * (2 if part.rows else 1)
-            * score_seconds(self.study.metrics, part.rows or part.num_samples, part.num_factors or 10)
-            for part in self._parts
-        )
+        seconds = 0.0
+        for part in self._parts:
+            times = len(part.points) * part.seeds * (2 if part.rows else 1)
+            each = score_seconds(self.study.metrics, part.rows or part.num_samples, part.num_factors or 10)
+            seconds += times * each
         return {"score": Totals(0.0, seconds, float(RECORD_BYTES * len(self.wanted()["score"])))}
 
     def _ids(self, part: Part) -> dict[str, str]:

@@ -129,7 +129,7 @@ def write_certificate(calibration, certificate: Certificate, out: str | Path) ->
     out = Path(out)
     tables, figures = {}, {}
     if certificate.cases:
-        tables = {"cases.csv": _cases(certificate), "responses.csv": _responses(certificate)}
+        tables = {"cases.csv": _cases(certificate), "responses.csv": response_table(certificate)}
     if certificate.sweeps:
         tables["sweeps.csv"] = _sweeps(calibration, certificate)
     for kind, columns in certificate.sweeps.items():
@@ -139,7 +139,7 @@ def write_certificate(calibration, certificate: Certificate, out: str | Path) ->
         differences = {name: differences_of(values) for name, values in certificate.sizes.items()}
         tables["sizes.csv"] = _sizes(sizes, differences, certificate)
         figures["resources.png"] = plots.resources(sizes, differences, certificate.seconds)
-    for name, (head, *rows) in tables.items():
+    for name, (head, rows) in tables.items():
         write_csv(out / name, head, rows)
     for name, content in figures.items():
         publish(out / name, png(content), replace=True)
@@ -184,32 +184,34 @@ def _judged(certificate: Certificate) -> Iterator[tuple[Response, tuple[int, int
         yield response, (sum(passes), len(passes))
 
 
-def _cases(certificate):
-    yield "column", "case", "mean", "spread", "expected", "passed"
-    for row in table(certificate):
-        passed = "" if row.passed is None else ("pass" if row.passed else "fail")
-        yield row.column, row.case, f"{row.mean:.6g}", f"{row.spread:.6g}", row.expected, passed
+Rows = tuple[Sequence[str], list[Sequence]]
 
 
-def _responses(certificate):
-    heads, rows = response_table(certificate)
-    yield heads
-    yield from rows
+def _cases(certificate: Certificate) -> Rows:
+    verdict = {None: "", True: "pass", False: "fail"}
+    rows = [
+        (row.column, row.case, f"{row.mean:.6g}", f"{row.spread:.6g}", row.expected, verdict[row.passed])
+        for row in table(certificate)
+    ]
+    return ("column", "case", "mean", "spread", "expected", "passed"), rows
 
 
-def _sweeps(calibration, certificate):
-    yield "sweep", "alpha", "column", "mean", "spread"
-    for kind, columns in certificate.sweeps.items():
-        for column, values in columns.items():
-            for alpha, scores in zip(getattr(calibration, kind), values, strict=True):
-                yield kind, f"{alpha:g}", column, f"{scores.mean():.6g}", f"{scores.std():.6g}"
+def _sweeps(calibration, certificate: Certificate) -> Rows:
+    rows = [
+        (kind, f"{alpha:g}", column, f"{scores.mean():.6g}", f"{scores.std():.6g}")
+        for kind, columns in certificate.sweeps.items()
+        for column, values in columns.items()
+        for alpha, scores in zip(getattr(calibration, kind), values, strict=True)
+    ]
+    return ("sweep", "alpha", "column", "mean", "spread"), rows
 
 
-def _sizes(sizes, differences, certificate):
-    yield "what", "samples", "name", "value"
-    for column, values in differences.items():
-        for size, scores in zip(sizes, values, strict=False):
-            yield "distance from full size", size, column, f"{scores.mean():.6g}"
+def _sizes(sizes, differences, certificate: Certificate) -> Rows:
+    rows = [
+        ("distance from full size", size, column, f"{scores.mean():.6g}")
+        for column, values in differences.items()
+        for size, scores in zip(sizes, values, strict=False)
+    ]
     for name, seconds in certificate.seconds.items():
-        for size, value in zip(sizes, seconds, strict=True):
-            yield "seconds", size, name, f"{value:.6g}"
+        rows += [("seconds", size, name, f"{value:.6g}") for size, value in zip(sizes, seconds, strict=True)]
+    return ("what", "samples", "name", "value"), rows

@@ -60,7 +60,9 @@ def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
     settings = tuple(dict.fromkeys(subject.settings))
     scores = _by_setting(subject, settings, columns)
     mean = np.array([[finite_mean(rows) for rows in column] for column in scores]).T
-    spread = np.array([[_spread(rows) for rows in column] for column in scores]).T
+    spread = np.array(
+        [[finite(rows).std() if len(finite(rows)) > 1 else np.nan for rows in column] for column in scores]
+    ).T
     sign = np.array([1.0 if subject.lower_is_better(name) else -1.0 for name in columns])
     keys = np.where(np.isfinite(mean), sign * mean, np.inf)
     rank = np.stack([stats.rankdata(column) for column in keys.T], axis=1)
@@ -88,12 +90,8 @@ def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
 
 def best_member(subject: Subject, ranked: Ranking) -> int:
     """Of the members with the best overall setting, the row with the best mean rank."""
-    sign = [1 if subject.lower_is_better(name) else -1 for name in ranked.columns]
-    keys = [
-        np.nan_to_num(s * np.asarray(subject.table[name], float), nan=np.inf)
-        for s, name in zip(sign, ranked.columns, strict=True)
-    ]
-    rank = np.mean([stats.rankdata(key) for key in keys], axis=0)
+    columns = [(1 if subject.lower_is_better(name) else -1) * subject.table[name] for name in ranked.columns]
+    rank = np.mean([stats.rankdata(np.nan_to_num(column, nan=np.inf)) for column in columns], axis=0)
     rows = np.array(subject.settings) == ranked.settings[ranked.order[0]]
     return int(np.flatnonzero(rows)[np.argmin(rank[rows])])
 
@@ -199,8 +197,3 @@ def _by_setting(subject: Subject, settings: Sequence[str], columns: Sequence[str
     """Scores in every column, for every setting: ``[c][s]`` arrays over seeds."""
     rows_of_setting = [np.array(subject.settings) == setting for setting in settings]
     return [[np.asarray(subject.table[name], float)[rows] for rows in rows_of_setting] for name in columns]
-
-
-def _spread(scores: np.ndarray) -> float:
-    scores = finite(scores)
-    return float(scores.std()) if len(scores) > 1 else math.nan

@@ -1,26 +1,42 @@
-"""Which factors codes encode together: relations, independent groups and merges (Locatello et al. 2020, §6.1.2)."""
+"""Figures that Locatello et al. 2020 draw of a zoo, for any study.
 
+Code groups (§6.1.2), blends that share a relation or a score (Figures 15, 16 and 20), dependence among codes (Figures 2
+to 4 and 29 to 33), and classifiers trained on few or many codes (Figures 23 to 28).
+"""
+
+import html
 from collections.abc import Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jaxdis import plots
-from jaxdis._core.spec import Spec
+from jaxdis import models, plots
+from jaxdis.data import DATASETS
+from jaxdis.data._contact_sheet import traversals as factor_traversals
 from jaxdis.evaluation._relate import relate
 from jaxdis.metrics import Blend
+from jaxdis.models._encoding import decodes
+from jaxdis.models._images import Images
+from jaxdis.models._traversal import reconstructions, traversals
+from jaxdis.models.methods.slots._base import SlotMethod
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups
-from jaxdis.study._compute_cells import samples_of
+from jaxdis.study._compute_cells import member_zoo, samples_of, scenes_of
 from jaxdis.study._definition import Member, Study, metric_of
 from jaxdis.study._store import Store
 from jaxdis.study.report import _statistics as results
-from jaxdis.study.report._html import Picture
-from jaxdis.study.report._statistics import spearman_of_columns
+from jaxdis.study.report._html import Picture, folded, image
+from jaxdis.study.report._statistics import Table, spearman_of_columns
 from jaxdis.study.report._subject import Subject
 
 # The relation of Figures 17 to 19 if a study has no other.
 RELATION = RELATIONS["mutual_information"]
+# Of mean and sampled codes, how dependent they are.
+MEASURES = ("total_correlation", "code_information")
+GROUPS = ("lowest third", "middle third", "highest third")
+# Columns in a scatter of efficiencies.
+MOST_SCATTERS = 8
 _groups = jax.jit(independent_groups)
 
 
@@ -35,19 +51,14 @@ def chosen_members(subject: Subject, column: str) -> dict[str, int]:
     return {name: int(row) for name, row in rows.items()}
 
 
-def relations_of(study: Study) -> dict[str, Spec]:
-    """The relations under which a study computes independent groups; mutual information if it does not."""
-    blends = [metric for _, metric in study.metrics if isinstance(metric, Blend)]
-    wanted = [metric.relation for metric in blends if metric.score.name == "independent_groups"]
-    return {spec.title or spec.name: spec for spec in wanted} or {RELATION.title: RELATION}
-
-
 def structure(subject: Subject, store: Store, members: Mapping[str, Member], column: str) -> Sequence[Picture]:
     """Figures 17 to 19: the relation, its independent groups and its merges, of three members and each relation.
 
     ``members`` are those of the study by id, ``column`` the score by which three are chosen.
     """
-    specs = relations_of(subject.study)
+    blends = [metric for _, metric in subject.metrics if isinstance(metric, Blend)]
+    wanted = [metric.relation for metric in blends if metric.score.name == "independent_groups"] or [RELATION]
+    specs = {spec.title or spec.name: spec for spec in wanted}
     matrices, curves, trees = [], [], []
     for which, row in chosen_members(subject, column).items():
         member = members[str(subject.table["id"][row])]
@@ -87,12 +98,12 @@ def merges(subject: Subject, store: Store, members: Mapping[str, Member]) -> Seq
             parts = store.score(members[train].scores[place], name)["parts"]
             pairs = np.array(parts[f"{name}.merge_pair"], int)
             ranks_by_relation.setdefault(title, []).append(merge_ranks(pairs))
-    names = _factor_names(subject)
+    data = str(subject.table["data"][0])
+    training = next(training for training in subject.study.trainings if training.config.data == data)
+    names = samples_of(training, subject.study.sampling).train.names
+    caption = "At which merge two factors join, mean over members"
     return [
-        Picture(
-            f"At which merge two factors join, mean over members: {title}",
-            plots.heat_map(np.mean(ranks, axis=0), names, names),
-        )
+        Picture(f"{caption}: {title}", plots.heat_map(np.mean(ranks, axis=0), names, names))
         for title, ranks in ranks_by_relation.items()
     ]
 
@@ -100,8 +111,7 @@ def merges(subject: Subject, store: Store, members: Mapping[str, Member]) -> Seq
 def merge_ranks(pairs: np.ndarray) -> np.ndarray:
     """``[k, k]``: the number of the merge that first joins two factors; NaN on the diagonal.
 
-    Args:
-      pairs: ``[k − 1, 2]``, clusters that are joined, as :func:`jaxdis.scores.independent_groups` lists them.
+    ``pairs [k − 1, 2]`` are clusters that are joined, as :func:`jaxdis.scores.independent_groups` lists them.
     """
     k = len(pairs) + 1
     clusters = {j: [j] for j in range(k)}
@@ -112,12 +122,6 @@ def merge_ranks(pairs: np.ndarray) -> np.ndarray:
                 ranks[i, j] = ranks[j, i] = number
         clusters[k + number] = clusters.pop(a) + clusters.pop(b)
     return ranks
-
-
-def _factor_names(subject: Subject) -> tuple[str, ...]:
-    data = str(subject.table["data"][0])
-    training = next(training for training in subject.study.trainings if training.config.data == data)
-    return samples_of(training, subject.study.sampling).train.names
 
 
 def blends(subject: Subject) -> Sequence[Picture]:
@@ -135,21 +139,23 @@ def blends(subject: Subject) -> Sequence[Picture]:
         for column in columns:
             field = column[len(name) :].replace(".", " ").replace("_", " ")
             by_score.setdefault(f"{metric.score.title or metric.score.name}{field}", []).append(column)
-    relations = [
-        (f"Scores under one relation: {title}", names) for title, names in by_relation.items() if len(names) > 2
-    ]
-    scores = [
-        (f"One score under several relations: {title}", names) for title, names in by_score.items() if len(names) > 2
-    ]
+    alike = {f"Scores under one relation: {title}": names for title, names in by_relation.items()}
+    alike |= {f"One score under several relations: {title}": names for title, names in by_score.items()}
     return [
-        Picture(
-            title, plots.rank_map(spearman_of_columns(subject.table, names), [subject.titles[name] for name in names])
-        )
-        for title, names in relations + scores
+        Picture(title, plots.rank_map(spearman_of_columns(subject.table, names), [subject.titles[n] for n in names]))
+        for title, names in alike.items()
+        if len(names) > 2
     ]
 
 
-MEASURES = ("total_correlation", "code_information")
+def one_against_others(table: Table, columns: Mapping[str, str]) -> list:
+    """Every setting's medians over seeds on one data set against the others, by title: four panels to a figure."""
+    panels = []
+    for title, column in columns.items():
+        medians, data = results.medians_by_data(table, column)
+        others = zip(data[1:], medians[1:], strict=True)
+        panels += [(data[0], f"{title}: {other}", medians[0], row) for other, row in others]
+    return [plots.point_clouds(panels[start : start + 4]) for start in range(0, len(panels), 4)]
 
 
 def dependence(subject: Subject) -> Sequence[Picture]:
@@ -157,25 +163,17 @@ def dependence(subject: Subject) -> Sequence[Picture]:
     names = [name for measure in MEASURES for name in (measure, f"{measure}_sampled")]
     if not set(names).issubset(subject.names):
         return []
-    table = {**subject.table, "model": np.array(subject.models)}
     titles = ["total correlation of means", "of samples", "information between codes of means", "of samples"]
-    against = plots.scores_by_regularization(table, subject.regularization, names, titles=titles)
+    against = plots.scores_by_regularization(subject.titled, subject.regularization, names, titles=titles)
     clouds = [
         ("of samples, nats", "of means, nats", subject.table[f"{measure}_sampled"], subject.table[measure])
         for measure in MEASURES
     ]
+    caption = "Total correlation (left) and information (right) of mean codes against sampled codes"
     return [
         Picture("Dependence among codes against regularization strength; lines join medians", against),
-        Picture(
-            "Total correlation (left) and information (right) of mean codes against sampled codes",
-            plots.point_clouds(clouds),
-        ),
+        Picture(caption, plots.point_clouds(clouds)),
     ]
-
-
-GROUPS = ("lowest third", "middle third", "highest third")
-# Columns in a scatter of efficiencies.
-MOST_SCATTERS = 8
 
 
 def learning(subject: Subject) -> Sequence[Picture]:
@@ -190,21 +188,12 @@ def learning(subject: Subject) -> Sequence[Picture]:
     matrix = spearman_of_columns(subject.table, scores, columns)
     heads = [subject.titles.get(name, name.replace("_", " ")) for name in columns]
     rows = [subject.titles[name] for name in scores]
-    pictures = [
-        Picture(
-            "Rank correlation of scores with accuracy by number of training samples, and with efficiency",
-            plots.rank_map(matrix, rows, heads),
-        )
-    ]
+    caption = "Rank correlation of scores with accuracy by number of training samples, and with efficiency"
+    pictures = [Picture(caption, plots.rank_map(matrix, rows, heads))]
     efficiencies = [name for name in columns if name.endswith(".efficiency")]
     if efficiencies:
-        table = {**subject.table, "model": np.array(subject.models)}
-        pictures.append(
-            Picture(
-                "Statistical efficiency against scores",
-                plots.scatter_matrix(table, efficiencies, scores[:MOST_SCATTERS]),
-            )
-        )
+        drawn = plots.scatter_matrix(subject.titled, efficiencies, scores[:MOST_SCATTERS])
+        pictures.append(Picture("Statistical efficiency against scores", drawn))
     for name in [name for name in ("dci.disentanglement", "mig") if name in subject.table]:
         for task in tasks:
             if len(curves[task]) > 1 and np.isfinite(subject.table[name]).sum() >= 2 * len(GROUPS):
@@ -228,3 +217,147 @@ def _of_thirds(subject: Subject, name: str, curve: dict[int, str]):
     accuracy = np.stack([subject.table[column] for column in curve.values()])
     columns = {group: accuracy[:, rows[:least]] for group, rows in thirds.items()}
     return plots.curves(np.log10(list(curve)), columns, "log10 of training samples", "accuracy")
+
+
+# Values of a traversal.
+STEPS = 9
+# Scenes shown: the first ones, which belong to one local group.
+SHOWN = 8
+# A color for each slot; slots beyond these repeat them.
+COLORS = np.array(
+    [
+        (0.12, 0.47, 0.71),
+        (1.00, 0.50, 0.05),
+        (0.17, 0.63, 0.17),
+        (0.84, 0.15, 0.16),
+        (0.58, 0.40, 0.74),
+        (0.55, 0.34, 0.29),
+        (0.89, 0.47, 0.76),
+        (0.50, 0.50, 0.50),
+    ],
+    np.float32,
+)
+
+
+_draw = jax.jit(lambda images, rows, key: images(rows, key))
+
+
+class _Closer:
+    """A member's zoo, samples and codes, and the pictures made of them."""
+
+    def __init__(self, study: Study, store: Store, member: Member):
+        training = study.trainings[member.training]
+        self.member, self.data = member, training.config.data
+        self.zoo = member_zoo(study, store, member)
+        self.factors, _, _, self.render = samples_of(training, study.sampling)
+        self.arrays = store.arrays("encode", member.encode)
+        self.relation = relate(self.arrays["mean"], self.factors, "mutual_information")
+        self.shares = np.asarray(self.relation.strength) / np.asarray(self.relation.ceiling)
+
+    def at_a_glance(self) -> str:
+        """How each code changes an image, next to what it encodes."""
+        encodes = (
+            "<p>The larger a square, the more a code (row) tells about a factor (column): mutual information as a share"
+            " of the factor's entropy.</p>" + image(plots.hinton(self.shares, self.factors.names), "Hinton diagram")
+        )
+        if not decodes(self.zoo.config.method):
+            return encodes
+        # In one row, or below one another where the window is narrow.
+        return f'<div class="side"><div>{self._traversals()}</div><div>{encodes}</div></div>'
+
+    def at_length(self) -> str:
+        """The numbers behind the diagram, independent groups, reconstructions and the data."""
+        groups, names = jax.tree.map(np.asarray, _groups(self.relation)), self.factors.names
+        codes = [f"code {i}" for i in range(len(self.shares))]
+        parts = [
+            "<h3>Mutual information as a share of entropy</h3>",
+            image(plots.heat_map(self.shares, codes, names, most=1.0), "shares"),
+            "<h3>Independent groups</h3>",
+            image(plots.groups_curve(groups.threshold, groups.groups, groups.discovered), "groups"),
+            "<p>Two factors are joined at the threshold at which one code encodes both.</p>",
+            image(plots.dendrogram(groups.merge_pair, groups.merge_threshold, names), "joins"),
+        ]
+        if decodes(self.zoo.config.method):
+            pairs = reconstructions(self.zoo, self._images(10))[0].transpose(1, 0, 2, 3, 4)
+            sheet = image(plots.image_grid(pairs, ("image", "made")), "reconstructions")
+            parts.append(f"<h3>Images and what the member makes of them</h3>{sheet}")
+        if DATASETS[self.data].scenes is None:
+            parts.append(f"<h3>The data: each factor traversed</h3>{self._sheet()}")
+        return folded("More about this member", "".join(parts))
+
+    def _traversals(self) -> str:
+        has_prior = self.zoo.config.method.has_prior
+        shown = self._images(1 if has_prior else 10)
+        walked = traversals(self.zoo, shown, num_values=STEPS, relative=not has_prior)[0, 0]
+        unit = "" if has_prior else " standard deviations"
+        labels = [f"code {i}" for i in range(len(walked))]
+        sheet = image(plots.image_grid(walked, labels), "latent traversals")
+        return f"<p>Each row changes one code from −2 to 2{unit} and keeps the others.</p>{sheet}"
+
+    def _images(self, count: int) -> np.ndarray:
+        return np.asarray(_draw(Images.of(self.render), self.factors.values[:count], jax.random.key(0)))
+
+    def _sheet(self) -> str:
+        space = DATASETS[self.data].space
+        rows = jnp.asarray(factor_traversals(space, jax.random.key(0), STEPS))
+        sheet = np.asarray(_draw(Images.of(self.render), rows, jax.random.key(0)))
+        return image(plots.image_grid(sheet, space.names), "the data")
+
+
+def closer(study: Study, store: Store, member: Member) -> str:
+    """A member's pictures: what is seen at a glance, and more to unfold."""
+    if study.has_slots:
+        return _scenes(study, store, member)
+    view = _Closer(study, store, member)
+    return view.at_a_glance() + view.at_length()
+
+
+def _scenes(study: Study, store: Store, member: Member) -> str:
+    """Scenes, what slots show of them before and after probing, and which objects the slots hold."""
+    arrays = store.arrays("encode", member.encode)
+    training = study.trainings[member.training]
+    drawn, render = scenes_of(training, study.sampling)
+    scenes = np.asarray(Images.of(render)(drawn.factors.values[:SHOWN], jax.random.key(study.sampling.seed)))
+    rows, slots = {"scene": scenes}, None
+    if isinstance(training.config.method, SlotMethod):
+        parts = models.slot_parts(member_zoo(study, store, member), scenes)
+        masks = parts.masks[0][..., None]
+        rows["reconstruction"] = parts.reconstruction[0]
+        slots = masks * parts.pictures[0] + 1 - masks
+    rows["segments"] = COLORS[arrays["segments"][:SHOWN] % len(COLORS)]
+    fragments = [
+        f"<p>{html.escape(member.label['model'])}, seed {member.label['seed']}.</p>",
+        "<h3>What each slot shows</h3><p>Scenes of one local group; segments have a color for the slot with the largest"
+        " mask. Slots are pictures inside their masks, in the order of the model, which may differ from scene to scene."
+        "</p>",
+        image(_slot_sheet(rows, "slot", slots), "scenes, segments and slots"),
+    ]
+    for (name, _), score in zip(study.metrics, member.scores, strict=True):
+        parts_of = store.score(score, name)["parts"]
+        if (joint := parts_of.get(f"{name}.object.joint")) is not None:
+            matrix = np.array(joint, np.float32)
+            objects = list(dict.fromkeys(object_name for object_name, _ in drawn.scenes.labels(drawn.space).values()))
+            fragments += [
+                "<h3>Which slot holds which object</h3><p>Area: share of the importance for the object, after slots "
+                "were put in order.</p>",
+                image(plots.hinton(matrix / max(matrix.max(), 1e-12), objects), "objects in slots"),
+            ]
+        if slots is not None and (orders := parts_of.get(f"{name}.orders")) is not None:
+            # Position ``p`` shows the slot ``orders[:, p]`` of each scene.
+            ordered = np.take_along_axis(slots, np.array(orders, int)[:SHOWN, :, None, None, None], axis=1)
+            fragments += [
+                f"<h3>Slots in the order of {html.escape(name.replace('_', ' '))}</h3><p>The same scenes: each row"
+                " should hold the same object.</p>",
+                image(_slot_sheet({"scene": scenes}, "position", ordered), "slots after probing"),
+            ]
+    return "".join(fragments)
+
+
+def _slot_sheet(rows: Mapping[str, np.ndarray], name: str, slots: np.ndarray | None):
+    """Rows of images, of one or of three channels (others as their mean), and ``slots [n, s, h, w, c]``, as one
+    picture."""
+    numbered = () if slots is None else enumerate(np.moveaxis(slots, 1, 0), 1)
+    rows = {**rows, **{f"{name} {number}": picture for number, picture in numbered}}
+    one = [picture if picture.shape[-1] == 3 else picture.mean(-1, keepdims=True) for picture in rows.values()]
+    colored = np.stack([np.broadcast_to(picture, (*picture.shape[:-1], 3)) for picture in one])
+    return plots.image_grid(colored.astype(np.float32), list(rows))

@@ -25,10 +25,18 @@ from jaxdis.study._definition import Member, Study, cells, metric_of
 from jaxdis.study._store import Store, StoreError, publish
 from jaxdis.study.report import _sections as sections
 from jaxdis.study.report._answer import answer, best_member, ranking
-from jaxdis.study.report._figures import RELATION, blends, chosen_members, dependence, learning, merges, structure
+from jaxdis.study.report._figures import (
+    RELATION,
+    blends,
+    chosen_members,
+    closer,
+    dependence,
+    learning,
+    merges,
+    structure,
+)
 from jaxdis.study.report._html import image, page, pictures
 from jaxdis.study.report._html import table as table_of
-from jaxdis.study.report._member_pictures import closer
 from jaxdis.study.report._subject import Subject
 
 # Seeds of a setting whose losses are drawn.
@@ -54,6 +62,8 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
     each = lambda section, rows=subject: sections.by_data(section, rows)  # noqa: E731
     by_id = {member.train: member for member in members}
     opening = _opening(subject, store, by_id)
+    versions = {"jaxdis": __version__, "jax": jax.__version__, "python": platform.python_version()}
+    configuration = json.dumps({"versions": versions, **study.describe()}, indent=1, ensure_ascii=False, default=str)
     chapters = [
         ("Scores", each(sections.scores)),
         ("How dependent are codes on each other?", each(lambda rows: pictures(dependence(rows)))),
@@ -69,7 +79,7 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
         ("Scores along training", each(sections.along, everything)),
         ("What each metric asks", sections.glossary(subject)),
         ("All members", _all_members(subject)),
-        ("Configuration", _configuration(study)),
+        ("Configuration", f"<pre>{html.escape(configuration)}</pre>"),
     ]
     path = store.root / "report.html"
     text = page(study.title or study.name, [(title, body) for title, body in chapters if body], opening)
@@ -79,10 +89,11 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
 
 def _all_members(subject: Subject) -> str:
     """The table; if there are many members, with the main scores only."""
-    few = len(subject) <= MOST_ROWS
-    names = subject.names if few else subject.headline_columns()
-    text = "" if few else "<p>With the chief scores; all are in results.csv.</p>"
-    return text + table_of([*_labels(subject.table), *names], subject.table)
+    text, names, labels = "", subject.names, list(subject.table)
+    if len(subject) > MOST_ROWS:
+        text, names = "<p>With the chief scores; all are in results.csv.</p>", subject.headline_columns()
+    ends = [place for place, name in enumerate(labels) if name.startswith("final_")] or [4]
+    return text + table_of([*(name for name in labels[: ends[0]] if name != "id"), *names], subject.table)
 
 
 def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
@@ -149,32 +160,14 @@ def _training(subject: Subject, store: Store, members: Sequence[Member]) -> str:
         curves: dict[tuple[int, str], dict[str, list[np.ndarray]]] = {}
         for setting, alike in by_setting.items():
             for member in alike[:MOST_CURVES]:
-                log_every, losses = losses_of(store, member.train)
-                for field, curve in losses.items():
-                    if np.any(curve):
-                        curves.setdefault((log_every, field), {}).setdefault(setting, []).append(curve)
+                header, arrays = files.read_arrays(store.path("train", member.train, ".npz"))  # makes no zoo of it
+                for name, curve in arrays.items():
+                    field = name.removeprefix("losses/")
+                    if field != name and np.any(curve[0]):
+                        curves.setdefault((header["log_every"], field), {}).setdefault(setting, []).append(curve[0])
         for (log_every, field), lines in curves.items():
             parts.append(image(plots.loss_curves(lines, log_every, field), f"{field} by update"))
     return "".join(parts)
-
-
-def losses_of(store: Store, train: str) -> tuple[int, dict[str, np.ndarray]]:
-    """Updates per entry, and the curves of a trained member, without making a zoo of it."""
-    header, arrays = files.read_arrays(store.path("train", train, ".npz"))
-    kept = {name.removeprefix("losses/"): curve[0] for name, curve in arrays.items() if name.startswith("losses/")}
-    return header["log_every"], kept
-
-
-def _configuration(study: Study) -> str:
-    versions = {"jaxdis": __version__, "jax": jax.__version__, "python": platform.python_version()}
-    text = json.dumps({"versions": versions, **study.describe()}, indent=1, ensure_ascii=False, default=str)
-    return f"<pre>{html.escape(text)}</pre>"
-
-
-def _labels(table) -> list[str]:
-    first = next((name for name in table if name.startswith("final_")), None)
-    names = list(table)
-    return [name for name in names[: names.index(first)] if name != "id"] if first else names[1:4]
 
 
 def write_codes_report(
@@ -186,19 +179,15 @@ def write_codes_report(
     title: str,
     images: np.ndarray | None = None,
 ) -> Path:
-    """Write ``report.html`` and ``results.csv`` into a folder; return the path of the former.
+    """Write ``report.html`` and ``results.csv`` into a folder that exists; return the path of the former.
 
-    Args:
-      out: the folder, which exists.
-      scores: for a zoo, whose :attr:`~jaxdis.Scores.members` hold seeds and settings.
-      plan: the metrics by their names.
-      codes, factors: ``[m, n, d]``, and what was scored.
-      title: the page's title.
-      images: ``[n, h, w, c]`` on the same samples, real in [0, 1] or uint8; None leaves out pictures.
+    The :attr:`~jaxdis.Scores.members` of ``scores`` hold seeds and settings; ``codes [m, n, d]`` and ``factors`` are
+    what was scored, and ``images [n, h, w, c]``, real in [0, 1] or uint8, show the same samples.
     """
     subject = _subject(scores, plan, factors)
     several = len(np.unique(subject.table["data"])) > 1
     each = lambda section: sections.by_data(section, subject)  # noqa: E731
+    members = {("member" if name == "id" else name): column for name, column in subject.table.items()}
     chapters = [
         ("Scores", each(sections.scores)),
         ("How metrics agree", each(sections.agreement)),
@@ -207,7 +196,7 @@ def write_codes_report(
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("What each metric asks", sections.glossary(subject)),
-        ("All members", _members_of_codes(subject)),
+        ("All members", table_of(list(members), members)),
         ("How scores were computed", _computation(scores)),
     ]
     scores.to_csv(out / "results.csv")
@@ -222,12 +211,18 @@ def _subject(scores: Scores, plan: Mapping[str, Metric], factors: Factors) -> Su
     rows = scores.members
     metadata = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
     names = list(map(str, metadata.pop("member")))
-    columns = {name: _column(values) for name, values in metadata.items()}
+    columns = {}
+    for name, values in metadata.items():  # numbers where all entries are, else texts
+        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        columns[name] = np.array(values, float) if numbers else np.array([str("" if v is None else v) for v in values])
     settings = {name: column for name, column in columns.items() if name not in _NAMED}
     keys = list(zip(*(map(str, column) for column in settings.values()), strict=True)) or [()] * len(rows)
-    table = {"id": np.array(names), "data": _texts(columns.get("data"), len(rows), "these codes")}
-    table |= {"model": _texts(columns.get("model"), len(rows), "model"), **settings}
-    table["seed"] = _texts(columns["seed"], len(rows), "") if "seed" in columns else _numbered(keys)
+    named = {name: columns[name].tolist() for name in _NAMED if name in columns}
+    texts = {n: np.array([f"{v:g}" if isinstance(v, float) else str(v) for v in column]) for n, column in named.items()}
+    # The number of a member of its setting stands for a seed that is not told.
+    numbered = np.array([str(keys[:place].count(key)) for place, key in enumerate(keys)])
+    table = {"id": np.array(names), "data": texts.get("data", np.full(len(rows), "these codes"))}
+    table |= {"model": texts.get("model", np.full(len(rows), "model")), **settings, "seed": texts.get("seed", numbered)}
     table |= {name: np.asarray(column, float) for name, column in scores.items()}
     swept = next((name for name, column in settings.items() if column.dtype.kind == "f" and np.ptp(column) > 0), None)
     variants = {name: Variant(dict, swept) for name in table["model"]}
@@ -236,23 +231,6 @@ def _subject(scores: Scores, plan: Mapping[str, Metric], factors: Factors) -> Su
     sampled = f"{factors.num_samples:,} samples{others}"
     metrics = tuple(plan.items())
     return Subject(metrics, variants, factors.num_samples, sampled, table, tuple(scores), tuple(known(factors)))
-
-
-def _column(values: Sequence) -> np.ndarray:
-    """Numbers where all entries are, else texts."""
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return np.array(values, float) if numbers else np.array(["" if value is None else str(value) for value in values])
-
-
-def _texts(column: np.ndarray | None, count: int, missing: str) -> np.ndarray:
-    if column is None:
-        return np.array([missing] * count)
-    return np.array([f"{value:g}" if isinstance(value, float) else str(value) for value in column.tolist()])
-
-
-def _numbered(keys: Sequence[tuple]) -> np.ndarray:
-    """Numbers of the members of each setting, which stand for seeds that are not told."""
-    return np.array([str(keys[:place].count(key)) for place, key in enumerate(keys)])
 
 
 def _opening_of_codes(subject: Subject) -> str:
@@ -277,9 +255,8 @@ def _where(subject: Subject, codes: np.ndarray, factors: Factors) -> str:
         panels.append((f"{which}: {subject.table['id'][row]}", strength))
     words = f"the best, the median and the worst member by {subject.titles[columns[0]]}"
     text = f"<p>{html.escape(RELATION.title or RELATION.name)} of every code and factor, for {html.escape(words)}.</p>"
-    return text + image(
-        plots.relation_panels(panels, factors.names, len(panels)), f"relation of codes and factors: {words}"
-    )
+    drawn = plots.relation_panels(panels, factors.names, len(panels))
+    return text + image(drawn, f"relation of codes and factors: {words}")
 
 
 def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.ndarray | None) -> str:
@@ -299,16 +276,9 @@ def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.nda
         places = np.linspace(0, len(images) - 1, PICTURES).round().astype(int)
         sheet = np.stack([images[np.argsort(codes[row][:, code], kind="stable")[places]] for code in best])
         names = [f"{factor}: code {code}" for factor, code in zip(factors.names, best, strict=True)]
-        words = (
-            "Images from the lowest to the highest value of the code that says most about each factor, of the member "
-        )
-        parts.append((plots.image_grid(sheet, names), f"{words}{name}."))
+        words = f"value of the code that says most about each factor, of the member {name}."
+        parts.append((plots.image_grid(sheet, names), f"Images from the lowest to the highest {words}"))
     return "".join(f"<p>{html.escape(words)}</p>" + image(figure, words) for figure, words in parts)
-
-
-def _members_of_codes(subject: Subject) -> str:
-    columns = {("member" if name == "id" else name): column for name, column in subject.table.items()}
-    return table_of(list(columns), columns)
 
 
 def _computation(scores: Scores) -> str:

@@ -2,12 +2,12 @@
 
 import html
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from jaxdis import plots
-from jaxdis._core import finite
+from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.references import REFERENCES
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._notes import Known, notes_of
@@ -15,13 +15,13 @@ from jaxdis.evaluation._score_table import together
 from jaxdis.metrics._metric import ASPECTS, Metric
 from jaxdis.study._definition import metric_of
 from jaxdis.study.report import _statistics as results
+from jaxdis.study.report._figures import one_against_others
 from jaxdis.study.report._html import Picture, folded, image, pictures, table
 from jaxdis.study.report._statistics import (
     across_data,
     fisher_comparison,
     mean_over_seeds,
     pearson,
-    score_cube,
     spearman_of_columns,
     transfer,
 )
@@ -51,7 +51,9 @@ def scores(subject: Subject) -> str:
     fields: dict[str, list[str]] = {}
     for name in subject.names:
         if name not in first:
-            fields.setdefault(_family(subject, name), []).append(name)
+            aspect, others = subject.aspect_of(name), "Scores of several aspects, or without a claim"
+            family = f"Other scores of {aspect}" if aspect in ASPECTS else others
+            fields.setdefault(family, []).append(name)
     text = (
         f"<p>{len(subject)} members, each scored on {subject.sampled}. Each point is a member; lines"
         " join the medians of each regularization strength, from weakest to strongest within each model.</p>"
@@ -64,73 +66,50 @@ def scores(subject: Subject) -> str:
 def _notes(subject: Subject) -> str:
     """Notes on scores that do not mean what they seem to, as below the tables of :func:`jaxdis.evaluate`."""
     plan = tuple((name, metric) for name, metric in subject.metrics if isinstance(metric, Metric))
-    factors = list(subject.factors) or _factors_of(subject, subject.samples)
+    factors = list(subject.factors)
+    if not factors:  # of a data set, whose values are all equally frequent
+        space, n = DATASETS[str(subject.table["data"][0])].space, subject.samples
+        sizes = zip(space.names, space.sizes, strict=True)
+        factors = [Known(name, size, size or n, math.log(size or n)) for name, size in sizes]
     lines = together(notes_of(plan, subject.table, factors, subject.samples))
     return f"<ul>{''.join(f'<li>{html.escape(line)}.</li>' for line in lines)}</ul>" if lines else ""
 
 
-def _factors_of(subject: Subject, samples: int) -> list[Known]:
-    """What notes ask about a data set's factors, whose values are all equally frequent."""
-    space = DATASETS[str(subject.table["data"][0])].space
-    sizes = zip(space.names, space.sizes, strict=True)
-    return [Known(name, size, size or samples, math.log(size or samples)) for name, size in sizes]
-
-
-def _family(subject: Subject, name: str) -> str:
-    aspect = subject.aspect_of(name)
-    return f"Other scores of {aspect}" if aspect in ASPECTS else "Scores of several aspects, or without a claim"
-
-
 def _panels(subject: Subject, names: Sequence[str]) -> str:
     """Scores against regularization strength."""
-    table_of = {**subject.table, "model": np.array(subject.models)}
-    parts = []
+    text, parts = "scores against regularization strength", []
     for start in range(0, len(names), MOST_PANELS):
         panel = names[start : start + MOST_PANELS]
         titles = [subject.titles[name] for name in panel]
-        parts.append(
-            image(
-                plots.scores_by_regularization(table_of, subject.regularization, panel, titles=titles),
-                "scores against regularization strength",
-            )
-        )
+        drawn = plots.scores_by_regularization(subject.titled, subject.regularization, panel, titles=titles)
+        parts.append(image(drawn, text))
     return "".join(parts)
 
 
 def _violins(subject: Subject, names: Sequence[str]) -> str:
     """Spread over each model's members, and over each setting's seeds, where there are several."""
-    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
-    parts = []
+    titles, parts = [subject.titles[name] for name in names], []
     if max(map(subject.models.count, set(subject.models))) >= FEWEST_POINTS:
-        drawn = plots.violins(table_of, names, titles=titles)
+        drawn = plots.violins(subject.titled, names, titles=titles)
         parts.append(folded("Spread over the members of each model", image(drawn, "spread by model")))
     if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_POINTS:
-        drawn = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
-        parts.append(
-            folded(
-                "Spread over seeds at every regularization strength",
-                image(drawn, "spread by model and regularization strength"),
-            )
-        )
+        drawn = plots.violins_by_regularization(subject.titled, subject.regularization, names, titles=titles)
+        alt = "spread by model and regularization strength"
+        parts.append(folded("Spread over seeds at every regularization strength", image(drawn, alt)))
     return "".join(parts)
 
 
 def _means(subject: Subject) -> str:
     """Metrics × models; each entry is a mean and its interval over seeds."""
-    rows = {"metric": list(map(subject.link_to, subject.names))}
+    text = "<p>With 95 % intervals of the mean over seeds (Student's t), where there are three seeds.</p>"
+    columns: dict[str, list] = {"metric": list(map(subject.link_to, subject.names))}
     for model in dict.fromkeys(subject.models):
-        of_model = subject.rows(np.array(subject.models) == model).table
-        rows[model] = [_mean(of_model, name) for name in subject.names]
-    return "<p>With 95 % intervals of the mean over seeds (Student's t), where there are three seeds.</p>" + table(
-        list(rows), rows
-    )
-
-
-def _mean(rows: Mapping, name: str) -> str:
-    value, low, high = mean_over_seeds(rows[name], rows["seed"])
-    if not np.isfinite(value):
-        return ""
-    return f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.4g}"
+        of_model, columns[model] = subject.rows(np.array(subject.models) == model).table, []
+        for name in subject.names:
+            value, low, high = mean_over_seeds(of_model[name], of_model["seed"])
+            bounds = f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.4g}"
+            columns[model].append(bounds if np.isfinite(value) else "")
+    return text + table(list(columns), columns)
 
 
 def agreement(subject: Subject) -> str:
@@ -145,13 +124,8 @@ def agreement(subject: Subject) -> str:
     first = first if len(first) > 1 else names[:MOST_ROWS]
     short = _rank_map(subject, first)
     every = folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else ""
-    shown = first[:MOST_PAIRS]
-    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in shown]
-    drawn = plots.scatter_matrix(
-        dict(zip(titles, (table_of[name] for name in shown), strict=True)) | {"model": np.array(subject.models)},
-        titles,
-        titles,
-    )
+    shown = {subject.titles[name]: subject.table[name] for name in first[:MOST_PAIRS]}
+    drawn = plots.scatter_matrix({**shown, "model": np.array(subject.models)}, list(shown), list(shown))
     return text + short + every + folded("Each metric against each other", image(drawn, "pairs of metrics"))
 
 
@@ -172,19 +146,13 @@ def unsupervised(subject: Subject) -> str:
         "<p>Spearman rank correlation with losses at the end of training, with those of the study's samples, and with"
         " scores of the codes alone.</p>"
     )
-    return text + _correlations(subject, supervised, criteria)
-
-
-def _correlations(subject: Subject, names: Sequence[str], criteria: Sequence[str]) -> str:
-    matrix = spearman_of_columns(subject.table, names, criteria)
-    heads = [subject.titles.get(name, _loss_title(name)) for name in criteria]
-    columns = {"metric": list(map(subject.link_to, names)), **dict(zip(heads, matrix.T, strict=True))}
-    return table(list(columns), columns)
-
-
-def _loss_title(name: str) -> str:
-    kind, _, loss = name.partition("_")
-    return f"{loss.replace('_', ' ')} {'in training' if kind == 'final' else 'of samples'}"
+    matrix, heads = spearman_of_columns(subject.table, supervised, criteria), []
+    for name in criteria:
+        kind, _, loss = name.partition("_")
+        loss_title = f"{loss.replace('_', ' ')} {'in training' if kind == 'final' else 'of samples'}"
+        heads.append(subject.titles.get(name, loss_title))
+    columns = {"metric": list(map(subject.link_to, supervised)), **dict(zip(heads, matrix.T, strict=True))}
+    return text + table(list(columns), columns)
 
 
 def explained(subject: Subject) -> str:
@@ -192,8 +160,7 @@ def explained(subject: Subject) -> str:
     names = subject.varying()
     if not names or len(set(subject.settings)) < 2:
         return ""
-    table_of = {**subject.table, "model": np.array(subject.models)}
-    shares = [results.variance_explained(table_of, name, subject.regularization) for name in names]
+    shares = [results.variance_explained(subject.titled, name, subject.regularization) for name in names]
     columns = {
         "metric": list(map(subject.link_to, names)),
         "model": [share.model for share in shares],
@@ -227,7 +194,9 @@ def carried(subject: Subject) -> str:
         parts.append("<h3>Rank correlation between data sets</h3><p>Of medians over seeds, at each setting.</p>")
         first = list(subject.headlines().values())
         parts += [_between_data(subject, name) for name in first]
-        parts.append(folded("Scores of one data set against those of others", _against(subject, first)))
+        clouds = one_against_others(subject.table, {subject.titles[name]: name for name in first})
+        against = "".join(image(drawn, "one data set against others") for drawn in clouds)
+        parts.append(folded("Scores of one data set against those of others", against))
         rest = [name for name in upward if name not in first]
         parts.append(folded(f"Other metrics ({len(rest)})", "".join(_between_data(subject, name) for name in rest)))
     return "".join(parts)
@@ -239,38 +208,22 @@ def _between_data(subject: Subject, name: str) -> str:
     return f"<h4>{subject.link_to(name)}</h4>" + image(plots.rank_map(matrix, data), title)
 
 
-def _against(subject: Subject, names: Sequence[str]) -> str:
-    """Every setting's medians over seeds on one data set against the others (Locatello et al. 2020, Figure 10)."""
-    panels = []
-    for name in names:
-        cube, data = score_cube(subject.table, [name])
-        medians = np.array([[finite.median(row) for row in rows] for rows in cube[:, :, :, 0]])
-        panels += [
-            (data[0], f"{subject.titles[name]}: {other}", medians[0], row)
-            for other, row in zip(data[1:], medians[1:], strict=True)
-        ]
-    return "".join(
-        image(plots.point_clouds(panels[i : i + 4]), "one data set against others") for i in range(0, len(panels), 4)
-    )
-
-
 def novel(subject: Subject) -> str:
     """How metrics correlate with the accuracy on combinations that were never trained on.
 
     Over means by data set and model, as Mahon et al. 2024, Table 4: the one correlation that pools data sets.
     """
     held_out = subject.study.novel if subject.study is not None else ()
-    targets = [name for name in subject.names if name in held_out]
+    target = next((name for name in subject.names if name in held_out), None)
     rest = [name for name in subject.names if metric_of(subject, name) not in held_out]
-    if not targets or not rest:
+    if target is None or not rest:
         return ""
-    target = targets[0]
-    groups = [" ".join(parts) for parts in zip(map(str, subject.table["data"]), subject.models, strict=True)]
-    means = {name: _by_group(subject.table[name], groups) for name in (target, *rest)}
+    groups = np.array([f"{data} {model}" for data, model in zip(subject.table["data"], subject.models, strict=True)])
+    rows = [groups == group for group in dict.fromkeys(groups.tolist())]
+    means = {name: np.array([finite_mean(subject.table[name][own]) for own in rows]) for name in (target, *rest)}
     correlations = [pearson(means[name], means[target]) for name in rest]
-    columns = {"metric": list(map(subject.link_to, rest))} | {
-        field: np.array([float(getattr(row, field)) for row in correlations]) for field in ("r", "t", "p", "n")
-    }
+    columns = {"metric": list(map(subject.link_to, rest))}
+    columns |= {field: np.array([float(getattr(row, field)) for row in correlations]) for field in ("r", "t", "p", "n")}
     p = fisher_comparison(np.array([row.r for row in correlations]), max(row.n for row in correlations))
     titles = [subject.titles[name] for name in rest]
     return (
@@ -282,11 +235,6 @@ def novel(subject: Subject) -> str:
         + image(plots.heat_map(p, titles, titles, most=1.0), "p-values of differences")
         + image(plots.scatter_matrix(subject.table, [target], rest[:8]), "accuracy on novel combinations")
     )
-
-
-def _by_group(column: np.ndarray, groups: Sequence[str]) -> np.ndarray:
-    labels = np.array(groups)
-    return np.array([finite.mean(column[labels == group]) for group in dict.fromkeys(groups)])
 
 
 def glossary(subject: Subject) -> str:
@@ -338,6 +286,4 @@ def along(subject: Subject) -> str:
 def _line(own: Subject, name: str, ends: np.ndarray) -> np.ndarray | None:
     """The column ``[ends, seeds]`` of a setting's members; None if some seed was not kept everywhere."""
     columns = [np.asarray(own.table[name], float)[np.asarray(own.table["updates"], float) == end] for end in ends]
-    if len({len(column) for column in columns}) > 1 or not len(columns[0]):
-        return None
-    return np.stack(columns)
+    return np.stack(columns) if len({len(column) for column in columns}) == 1 and len(columns[0]) else None

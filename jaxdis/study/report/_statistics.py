@@ -1,6 +1,5 @@
-"""How metrics correlate with other quantities, with intervals and tests for differences."""
+"""Statistics of a table of results: correlations, intervals and tests, explained variance, transfer of settings."""
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -58,9 +57,7 @@ def fisher_comparison(r: np.ndarray, n: int, *, samples: Literal[1, 2] = 2) -> n
     Fisher's transformation ``z = artanh r`` has variance ``1 / (n − 3)``; the difference of two independent ones has
     ``2 / (n − 3)``, the default.
 
-    Args:
-      r: correlations ``[c]``, each over ``n`` points.
-      samples: 2 to test a difference; 1 for the paper's figures.
+    Each ``r`` is over ``n`` points; ``samples`` is 2 to test a difference, 1 for the paper's figures.
 
     Contract:
 
@@ -224,9 +221,7 @@ def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed
     score. It is compared, on the same or another data set and by the same or another metric, with a random setting,
     both under one seed other than the first. Chance is slightly above one half, since ties count.
 
-    Args:
-      table: columns ``seed``, ``data`` and those of settings, as in ``results.csv``.
-      metrics: columns to choose and to compare by; higher must be better.
+    ``table`` is as ``results.csv``; of ``metrics``, by which settings are chosen and compared, higher is better.
 
     Contract:
 
@@ -235,12 +230,8 @@ def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed
     - Members that are repeated, as in a bootstrap over seeds, count as often, but not against their own copies.
     """
     draws, rng = _draws(table, metrics), np.random.default_rng(seed)
-    return Transfer(
-        _share(draws, rng, trials, other_data=False, other_metric=False),
-        _share(draws, rng, trials, other_data=True, other_metric=False),
-        _share(draws, rng, trials, other_data=False, other_metric=True),
-        _share(draws, rng, trials, other_data=True, other_metric=True),
-    )
+    kinds = ((False, False), (True, False), (False, True), (True, True))
+    return Transfer(*(_share(draws, rng, trials, other_data=data, other_metric=by) for data, by in kinds))
 
 
 def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -248,28 +239,14 @@ def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]
 
     Locatello et al. 2020, Figure 9.
     """
+    medians, names = medians_by_data(table, metric)
+    return np.array([[spearman(one, other) for other in medians] for one in medians]), names
+
+
+def medians_by_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """A metric's median over seeds ``[data, settings]``, and the data sets' names."""
     cube, names = score_cube(table, [metric])
-    medians = np.array([[median(row) for row in rows] for rows in cube[:, :, :, 0]])
-    count = len(names)
-    pairs = itertools.product(range(count), repeat=2)
-    return np.array([spearman(medians[a], medians[b]) for a, b in pairs]).reshape(count, count), names
-
-
-def agreement(table: Table, other: Table, metrics: Sequence[str]) -> dict[str, float]:
-    """Rank correlation between two runs of one study, metric by metric: members are matched by their settings and seed.
-
-    The runs may differ in the samples they score or in anything else that is not the member (Locatello et al. 2020,
-    §6.2).
-    """
-    first = {key: row for row, key in enumerate(_labels(table))}
-    second = {key: row for row, key in enumerate(_labels(other))}
-    common = [key for key in first if key in second]
-    if not common:
-        raise ValueError(
-            "agreement: must have runs with members in common, got none with equal settings, data and seed"
-        )
-    a, b = [first[key] for key in common], [second[key] for key in common]
-    return {name: spearman(table[name][a], other[name][b]) for name in metrics}
+    return np.array([[median(row) for row in rows] for rows in cube[:, :, :, 0]]), names
 
 
 def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -82,6 +82,11 @@ class Subject:
         return [self.model_of(label) for label in self._labels()]
 
     @functools.cached_property
+    def titled(self) -> Table:
+        """The table, in which models are called by their titles."""
+        return {**self.table, "model": np.array(self.models)}
+
+    @functools.cached_property
     def titles(self) -> Mapping[str, str]:
         """Column → its title for readers; no two columns share a title."""
         titles = {name: self._title_of(name) for name in self.names}

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxdis.study.report._statistics import across_data, agreement, score_cube, transfer
+from jaxdis.study.report._statistics import across_data, score_cube, transfer
 
 DATA, STRENGTHS, SEEDS = ("a", "b", "c"), (1.0, 2.0, 4.0, 8.0), range(6)
 
@@ -89,22 +89,6 @@ def test_rank_correlation_across_data():
     assert matrix[0, 2] < -0.9
 
 
-def test_agreement_matches_members_whatever_their_order():
-    rng = np.random.default_rng(3)
-    first = table(lambda *_: rng.normal(size=2))
-    order = rng.permutation(len(first["mig"]))[:100]
-    second = {name: column[order] for name, column in first.items()}
-    second["sap"] = -second["sap"]
-    assert agreement(first, second, ["mig", "sap"]) == {"mig": pytest.approx(1), "sap": pytest.approx(-1)}
-
-
-def test_runs_without_a_common_member_are_refused():
-    first = table(lambda *_: (0, 0))
-    second = {**first, "data": np.array(["other"] * len(first["data"]))}
-    with pytest.raises(ValueError, match="no.* in common|in common, got none"):
-        agreement(first, second, ["mig"])
-
-
 def test_members_that_differ_in_what_is_left_out_are_all_there():
     """Two members of each setting and seed, which differ in the combination left out; ``held_out`` follows the seed."""
     first, second = (table(lambda data, setting, seed, up=up: (setting[1] + up, 0)) for up in (0, 0.5))
@@ -113,8 +97,6 @@ def test_members_that_differ_in_what_is_left_out_are_all_there():
     cube, _ = score_cube(both, ["mig"])
     assert cube.shape == (3, 8, 12, 1)
     assert sorted(cube.ravel()) == sorted(both["mig"])
-    order = np.random.default_rng(0).permutation(len(both["mig"]))
-    assert agreement(both, {name: column[order] for name, column in both.items()}, ["mig"])["mig"] == pytest.approx(1)
 
 
 def test_settings_of_two_data_sets_match_whatever_their_schedules():
