@@ -58,17 +58,14 @@ class Target:
                 topology = topologies.get_topology_desc(platform="tpu", topology_name=self.topology)
         except Exception as error:  # what is raised depends on the plugin that is missing
             advice = 'pip install "jaxdis[aot]" installs the compilers'
-            raise RuntimeError(f"cannot compile for {self.title}: {_first_line(error)}; {advice}") from error
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            raise RuntimeError(f"cannot compile for {self.title}: {reason}; {advice}") from error
         return list(topology.devices)
 
     @property
     def lowering(self) -> str:
         """The platform's name where programs are lowered."""
         return {"gpu": "cuda", "tpu": "tpu"}[self.platform]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _gpu(title: str, flops: float, **description) -> Target:

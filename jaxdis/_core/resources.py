@@ -24,17 +24,14 @@ def free_bytes(device: jax.Device) -> float:
 
 def host_bytes(root: Path = Path("/")) -> float:
     """The least of what the machine has available and what limits on groups and on this process leave."""
-    return float(min((math.inf, *_of_machine(root), *_of_groups(root), *_of_process(root))))
+    of_machine = 1024 * _fields(root / "proc/meminfo").get("MemAvailable", math.inf)
+    return float(min((of_machine, *_of_groups(root), *_of_process(root))))
 
 
 def in_words(count: float | int) -> str:
     """``1.2 GB``."""
     unit, name = next((pair for pair in ((1e9, "GB"), (1e6, "MB")) if count >= pair[0]), (1e3, "kB"))
     return f"{count / unit:,.3g} {name}" if count < 1000 * unit else f"{count / unit:,.0f} {name}"
-
-
-def _of_machine(root: Path) -> Iterator[float]:
-    yield from (1024 * value for name, value in _fields(root / "proc/meminfo").items() if name == "MemAvailable")
 
 
 def _of_groups(root: Path) -> Iterator[float]:

@@ -421,7 +421,7 @@ def joint_discrete_information(
     reach = jnp.minimum(neighbors, sizes_of - 1)
     equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
     equal_class = each(lambda column: _equal_in_class(group, column, max(sizes)), classes_of)
-    near = digamma_difference(table, reach, equal, equal_class)
+    near = table[jnp.maximum(reach, 1)] + table[equal][None, :] - table[equal_class]
     rows, size = _unsettled((equal_class - 1 < reach).any(axis=0))
 
     def step(i, near):
@@ -504,11 +504,6 @@ def _around(values: Float[Array, "n k"], periods: tuple[float, ...]) -> Float[Ar
     periods = np.asarray(periods, np.float32)[None, :]
     turns = jnp.mod(values, periods) / periods
     return jnp.mod(jnp.round(turns * 2**20), 2**20) * np.float32(TURN * 2**-20)
-
-
-def digamma_difference(table, reach, equal, equal_class):
-    """:func:`expected_digamma` of samples that have ``reach`` equal samples in their class."""
-    return table[jnp.maximum(reach, 1)] + table[equal][None, :] - table[equal_class]
 
 
 def _groups(codes) -> Int[Array, " n"]:

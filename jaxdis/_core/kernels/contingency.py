@@ -162,15 +162,15 @@ def _bits_of_bins(number: Int[Array, "n d"], bins: int) -> UInt32[Array, "t c w 
     return jnp.moveaxis(bits.reshape(-1, tile * bins, groups, WORDS), 1, 3)
 
 
-def _pairs_by_product(left, right, bins):
-    return _joint_by_product(left, bins, right, (bins,) * right.shape[1])
-
-
 # ``pair_tables(left [n, d], right [n, e], bins) -> [d, bins, e * bins]``: the joint tables of two sets of codes, all
 # cut into as many bins.
 pair_tables = Kernel(
     _pairs_reference,
-    {"scatter": _pairs_by_scatter, "bits": _pairs_by_bits, "matmul": _pairs_by_product},
+    {
+        "scatter": _pairs_by_scatter,
+        "bits": _pairs_by_bits,
+        "matmul": lambda left, right, bins: _joint_by_product(left, bins, right, (bins,) * right.shape[1]),
+    },
     cpu="bits",
     accelerator="matmul",
 )

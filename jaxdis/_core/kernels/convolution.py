@@ -242,10 +242,6 @@ def _in_rows(maps: Float[Array, "n y x e"]) -> Float[Array, "r e"]:
 patches = derivatives(_shrink_by_patches, _enlarge_by_patches, _kernel_by_patches)
 
 
-def _convolution_reference(images, kernel, strides, padding, **_):
-    return lax.conv_general_dilated(images, kernel, strides, padding, dimension_numbers=_LAYOUT)
-
-
 def _window(images, kernel, strides, padding) -> Window:
     size, stride, sides = kernel.shape[0], strides[0], images.shape[1:3]
     pads = lax.padtype_to_pads(sides, (size, size), strides, padding) if isinstance(padding, str) else padding
@@ -283,7 +279,9 @@ def _convolution_by_patches(
 # ``lax.conv_general_dilated`` as ``flax.linen.Conv`` calls it, for square kernels, equal strides and no dilation;
 # positions that a stride leaves over at the end are not read.
 convolution = Kernel(
-    _convolution_reference,
+    lambda images, kernel, strides, padding, **_: lax.conv_general_dilated(
+        images, kernel, strides, padding, dimension_numbers=_LAYOUT
+    ),
     {"direct": _convolution_direct, "patches": _convolution_by_patches},
     cpu="direct",
     accelerator="patches",
@@ -294,10 +292,6 @@ convolution = Kernel(
 def _check_size(kernel, size: int) -> None:
     if kernel.shape[0] != size:
         raise ValueError(f"kernel: must have size {size}, got {kernel.shape[0]}")
-
-
-def _transposed_reference(images, kernel, *_, **__):
-    return lax.conv_transpose(images, kernel, (2, 2), "SAME", dimension_numbers=_LAYOUT)
 
 
 def _transposed_direct(
@@ -333,7 +327,7 @@ def _transposed_by_patches(
 # ``transposed_convolution(images [n, h, w, c], kernel [4, 4, c, o]) -> [n, 2h, 2w, o]``: of stride 2 and SAME padding;
 # equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
 transposed_convolution = Kernel(
-    _transposed_reference,
+    lambda images, kernel, *_, **__: lax.conv_transpose(images, kernel, (2, 2), "SAME", dimension_numbers=_LAYOUT),
     {"direct": _transposed_direct, "patches": _transposed_by_patches},
     cpu="direct",
     accelerator="patches",

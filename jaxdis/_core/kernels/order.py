@@ -183,12 +183,16 @@ def chunk_rows(n: int) -> int:
     return max(8, min(256, numbers // n))
 
 
-def _radii_by_pairs(ordered, value, neighbors: int) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
-    return chunked_radii(ordered, value, jnp.arange(ordered.shape[0], dtype=jnp.int32), neighbors)
-
-
 # ``radii(ordered [n], value [n], neighbors) -> [n], [n]``: the distance of each sample to its k-th nearest, the larger
 # of those in the sorted column and in the other one, and how many of the ``k`` lie nearer.
 radii = Kernel(
-    _radii_reference, {"sorted": _radii_by_walk, "brute": _radii_by_pairs}, cpu="sorted", accelerator="brute"
+    _radii_reference,
+    {
+        "sorted": _radii_by_walk,
+        "brute": lambda ordered, value, neighbors: chunked_radii(
+            ordered, value, jnp.arange(ordered.shape[0], dtype=jnp.int32), neighbors
+        ),
+    },
+    cpu="sorted",
+    accelerator="brute",
 )

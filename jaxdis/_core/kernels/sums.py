@@ -101,10 +101,6 @@ sums_in_bins = Kernel(
 )
 
 
-def _nodes_reference(node, values, nodes):
-    return np.stack([[np.where(node == q, value, 0).sum(axis=0) for q in range(nodes)] for value in values])
-
-
 def _nodes_by_scatter(node: UInt[Array, "n c"], values, nodes: int):
     """One scatter adds a sample's values side by side."""
     columns, count = node.shape[1], len(values)
@@ -124,7 +120,9 @@ def _nodes_by_selection(node, values, nodes):
 # ``sums_in_nodes(node [n, c], values, nodes) -> [v, nodes, c]``: of each array ``[n, c]`` among the values, the sums
 # over the samples of each node, column by column. TPUs would add number by number.
 sums_in_nodes = Kernel(
-    _nodes_reference,
+    lambda node, values, nodes: np.stack(
+        [[np.where(node == q, value, 0).sum(axis=0) for q in range(nodes)] for value in values]
+    ),
     {"scatter": _nodes_by_scatter, "selection": _nodes_by_selection},
     cpu="scatter",
     accelerator="scatter",
@@ -268,10 +266,6 @@ LINE = 16
 TOGETHER = 8
 
 
-def _variances_reference(codes, rows):
-    return codes.astype(np.float64)[rows].var(axis=0, ddof=1)
-
-
 def _variances(codes: Float[Array, "n d"], rows: Int[Array, "b t"]) -> Float[Array, "t d"]:
     table = _in_lines(codes)
 
@@ -284,7 +278,12 @@ def _variances(codes: Float[Array, "n d"], rows: Int[Array, "b t"]) -> Float[Arr
 
 
 # ``variances_in_batches(codes [n, d], rows [b, t]) -> [t, d]``: the variance of each code in each batch of ``b`` rows.
-variances_in_batches = Kernel(_variances_reference, {"lines": _variances}, cpu="lines", accelerator="lines")
+variances_in_batches = Kernel(
+    lambda codes, rows: codes.astype(np.float64)[rows].var(axis=0, ddof=1),
+    {"lines": _variances},
+    cpu="lines",
+    accelerator="lines",
+)
 
 
 def _distances_reference(codes, rows, partners):

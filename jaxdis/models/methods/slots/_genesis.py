@@ -191,7 +191,8 @@ class Genesis(SlotMethod):
         of_pictures, errors = self._pictured(model.params, images, log_masks, noise, h.deviation)
         error = errors.mean()
         mask_kl = of_masks.divergence(self._mask_prior(model.params, of_masks.codes))
-        kl = of_pictures.divergence(self._picture_prior(model.params, of_masks.codes))
+        picture_prior = _bounded(over_slots(self.network("component_prior", model.params), of_masks.codes))
+        kl = of_pictures.divergence(picture_prior)
         statistics = {"mask_encoder": of_encoder, "mask_decoder": of_decoder}
         if not self.regularized:
             return error, (Losses(error, error, kl, mask_kl, jnp.zeros(())), statistics)
@@ -274,10 +275,6 @@ class Genesis(SlotMethod):
         mean, deviation = _bounded(outputs)
         first = jnp.zeros_like(codes[:1])
         return jnp.concatenate([first, mean]), jnp.concatenate([first + 1, deviation])
-
-    def _picture_prior(self, params: dict, mask_codes: Float[Array, "s n d"]) -> tuple[Array, Array]:
-        """Means and standard deviations of ``p(z_k | u_k)``."""
-        return _bounded(over_slots(self.network("component_prior", params), mask_codes))
 
 
 def _blank_memory(n: int, units: int) -> tuple[Array, Array]:
