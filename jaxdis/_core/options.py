@@ -281,13 +281,7 @@ _PLAIN: dict[Any, Callable] = {
 }
 
 
-_WORDS = {
-    int: "a whole number",
-    float: "a finite number",
-    bool: "True or False",
-    str: "text",
-    pathlib.Path: "a path",
-}
+_WORDS = {int: "a whole number", float: "a finite number", bool: "True or False", str: "text", pathlib.Path: "a path"}
 
 
 def _only(allowed: bool, value):

@@ -51,10 +51,7 @@ _FRAMES = {
     ".dta": "pandas.read_stata({name!r})",
     ".sav": "pandas.read_spss({name!r})",
 }
-_CELLS = {
-    ".h5mu": "mudata.read_h5mu({name!r})['rna']",
-    ".loom": "anndata.read_loom({name!r})",
-}
+_CELLS = {".h5mu": "mudata.read_h5mu({name!r})['rna']", ".loom": "anndata.read_loom({name!r})"}
 MISSING = frozenset(("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NULL", "null", "None", "?", "-", "nan", "NaN", "NaT"))
 # What pandas, pyarrow and others call an index that has no name.
 _INDEX = re.compile(r"(Unnamed: \d+(\.\d+)*|__index_level_\d+__)?")

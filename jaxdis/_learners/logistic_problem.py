@@ -178,17 +178,7 @@ def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 
     longest = jnp.sqrt((inputs**2).sum(axis=1).max(axis=1))
     window = jnp.int32(0), jnp.int32(len(inputs))
     return Problem(
-        groups,
-        *window,
-        inputs,
-        longest,
-        hot,
-        true_class,
-        by_class,
-        weights,
-        penalty,
-        occurs,
-        _contrast(sums, groups),
+        groups, *window, inputs, longest, hot, true_class, by_class, weights, penalty, occurs, _contrast(sums, groups)
     )
 
 

@@ -146,11 +146,7 @@ class SceneSpace(FactorSpace):
 
     @checked
     def local_group(
-        self,
-        key: PRNGKeyArray,
-        n: Natural,
-        radius: Mapping[str, int | float | None],
-        circular: tuple[str, ...] = (),
+        self, key: PRNGKeyArray, n: Natural, radius: Mapping[str, int | float | None], circular: tuple[str, ...] = ()
     ) -> Float[Array, "n k"]:
         """n scenes near a random one, as :meth:`FactorSpace.local_group`.
 

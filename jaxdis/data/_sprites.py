@@ -154,9 +154,7 @@ _NUM_Y = 16
 
 _OF_DSPRITES = dict(zip(SPACE.names, SPACE.values, strict=True))
 HEARTS_SPACE = FactorSpace.of(
-    scale=_OF_DSPRITES["scale"],
-    x=_OF_DSPRITES["x"],
-    y=_OF_DSPRITES["y"][_FIRST_Y : _FIRST_Y + _NUM_Y],
+    scale=_OF_DSPRITES["scale"], x=_OF_DSPRITES["x"], y=_OF_DSPRITES["y"][_FIRST_Y : _FIRST_Y + _NUM_Y]
 )
 
 

@@ -219,13 +219,4 @@ def _continuous(values) -> Factors:
     return Factors(values, (None,) * k, tuple(f"factor_{j}" for j in range(k)))
 
 
-__all__ = [
-    "CASES",
-    "calibration",
-    "distributed",
-    "entangled",
-    "noise",
-    "rotation",
-    "toy_model",
-    "warp",
-]
+__all__ = ["CASES", "calibration", "distributed", "entangled", "noise", "rotation", "toy_model", "warp"]

@@ -159,12 +159,7 @@ def _decode(method: Method, layout: Layout, members):
 
 
 def _in_chunks(
-    program: Callable,
-    rows: np.ndarray,
-    batch_size: int,
-    num_members: int,
-    layout: Layout,
-    progress: Progress = False,
+    program: Callable, rows: np.ndarray, batch_size: int, num_members: int, layout: Layout, progress: Progress = False
 ):
     """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without padded rows."""
     n, num_devices = len(rows), len(layout.devices)

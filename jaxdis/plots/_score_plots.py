@@ -25,11 +25,7 @@ MOST_NUMBERS = 20
 
 
 def score_points(
-    columns: Mapping[str, Numbers],
-    groups: Sequence[str] = (),
-    bounds: Mapping[str, Numbers] | None = None,
-    *,
-    ax=None,
+    columns: Mapping[str, Numbers], groups: Sequence[str] = (), bounds: Mapping[str, Numbers] | None = None, *, ax=None
 ) -> Figure:
     """Draw a point per member over each score's name, and its median as a line.
 

@@ -17,11 +17,7 @@ from jaxdis.relations._relation import Relation
 
 @metric(distinct_samples=True)
 def neighbor_alignment(
-    codes: Codes,
-    factors: Factors,
-    *,
-    bins: Bins = 20,
-    active: Bool[Array, " d"] | None = None,
+    codes: Codes, factors: Factors, *, bins: Bins = 20, active: Bool[Array, " d"] | None = None
 ) -> Relation:
     """Measure how much more often than by chance samples next to each other along a code share the factor's class.
 

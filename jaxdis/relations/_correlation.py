@@ -62,11 +62,7 @@ def correlation(
 
 @by_code
 def r2(
-    codes: Codes,
-    factors: Factors,
-    *,
-    weights: Weights | None = None,
-    active: Bool[Array, " d"] | None = None,
+    codes: Codes, factors: Factors, *, weights: Weights | None = None, active: Bool[Array, " d"] | None = None
 ) -> Relation:
     """Compute the share of a factor's variance that one code explains linearly: the squared correlation.
 

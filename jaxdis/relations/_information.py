@@ -72,12 +72,7 @@ def mutual_information(
     table = joint_tables(number, bins, classes, sizes, weights=weights, form=method)
     strength, ceiling, code_ceiling = information_of_tables(table, sizes, correction)
     return Relation.of(
-        strength,
-        ceiling,
-        code_ceiling=code_ceiling,
-        active=active,
-        finite=finite_codes(codes),
-        capacity=math.log(bins),
+        strength, ceiling, code_ceiling=code_ceiling, active=active, finite=finite_codes(codes), capacity=math.log(bins)
     )
 
 

@@ -260,11 +260,7 @@ def lasso_importance(
 
 @by_code
 def threshold_accuracy(
-    codes: Codes,
-    factors: Factors,
-    *,
-    bins: Bins | None = None,
-    active: Bool[Array, " d"] | None = None,
+    codes: Codes, factors: Factors, *, bins: Bins | None = None, active: Bool[Array, " d"] | None = None
 ) -> Relation:
     """Compute the training accuracy when each equal-count interval along one code predicts its best class.
 

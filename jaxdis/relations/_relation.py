@@ -67,16 +67,7 @@ class Relation:
 
     @classmethod
     def of(
-        cls,
-        strength,
-        ceiling,
-        *,
-        fit=None,
-        code_ceiling=None,
-        active=None,
-        finite=None,
-        chosen=None,
-        capacity=math.nan,
+        cls, strength, ceiling, *, fit=None, code_ceiling=None, active=None, finite=None, chosen=None, capacity=math.nan
     ):
         """Assemble a relation, applying the rules on one-valued factors, non-finite codes and inactive codes.
 

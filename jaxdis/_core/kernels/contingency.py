@@ -87,11 +87,7 @@ def _joint_by_product(number, bins, classes, sizes, weights=None) -> Float[Array
     if weights is not None:
         hot_values = hot_values * weights[:, None]
     return jnp.einsum(
-        "ndb,ns->dbs",
-        hot_bins,
-        hot_values,
-        precision=jax.lax.Precision.HIGHEST,
-        preferred_element_type=jnp.float32,
+        "ndb,ns->dbs", hot_bins, hot_values, precision=jax.lax.Precision.HIGHEST, preferred_element_type=jnp.float32
     )
 
 

@@ -25,6 +25,8 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.kernels.kernel import Kernel
 
+# What is convolved, by what, and what results.
+Images, Weights, Maps = Float[Array, "n h w c"], Float[Array, "s s c o"], Float[Array, "n y x o"]
 _LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
@@ -99,24 +101,18 @@ def _with_factors(product):
 # convolutions over several kernels at once are slow on CPU.
 
 
-def _shrink_directly(
-    window: Window, large: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]
-) -> Float[Array, "n y x o"]:
+def _shrink_directly(window: Window, large: Images, kernel: Weights) -> Maps:
     strides = (window.stride, window.stride)
     return _convolved(window, large, kernel, strides, window.padding)
 
 
-def _enlarge_directly(
-    window: Window, small: Float[Array, "n y x o"], kernel: Float[Array, "s s c o"]
-) -> Float[Array, "n h w c"]:
+def _enlarge_directly(window: Window, small: Maps, kernel: Weights) -> Images:
     turned = kernel[::-1, ::-1].transpose(0, 1, 3, 2)
     spread = (window.stride, window.stride)
     return _convolved(window, small, turned, (1, 1), window.padding_back, lhs_dilation=spread)
 
 
-def _kernel_directly(
-    window: Window, large: Float[Array, "n h w c"], small: Float[Array, "n y x o"]
-) -> Float[Array, "s s c o"]:
+def _kernel_directly(window: Window, large: Images, small: Maps) -> Weights:
     # Channels take the place of images, and images that of channels.
     inputs, outputs = large.transpose(3, 1, 2, 0), small.transpose(1, 2, 0, 3)
     spread = (window.stride, window.stride)
@@ -147,15 +143,13 @@ direct = derivatives(*map(_one_by_one, (_shrink_directly, _enlarge_directly, _ke
 MOVED = 36
 
 
-def _padded(window: Window, images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
+def _padded(window: Window, images: Images) -> Float[Array, "n y x c"]:
     """The map with zeros around it."""
     pads = [(0, 0, 0), *((before, after, 0) for before, after in window.padding), (0, 0, 0)]
     return lax.pad(images, jnp.zeros((), images.dtype), pads)
 
 
-def _shrink_by_patches(
-    window: Window, large: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]
-) -> Float[Array, "n y x o"]:
+def _shrink_by_patches(window: Window, large: Images, kernel: Weights) -> Maps:
     inputs, outputs = kernel.shape[2:]
     before = inputs * math.prod(window.small) * (2 * MOVED + outputs)
     after = outputs * math.prod(window.large) * (2 * MOVED + inputs)
@@ -163,9 +157,7 @@ def _shrink_by_patches(
     return form(window, large, kernel)
 
 
-def _enlarge_by_patches(
-    window: Window, small: Float[Array, "n y x o"], kernel: Float[Array, "s s c o"]
-) -> Float[Array, "n h w c"]:
+def _enlarge_by_patches(window: Window, small: Maps, kernel: Weights) -> Images:
     inputs, outputs = kernel.shape[2:]
     if window.stride == 1:
         form = _by_patches if _shares_patches(window, inputs, outputs) else _by_parts
@@ -175,9 +167,7 @@ def _enlarge_by_patches(
     return jax.linear_transpose(functools.partial(_patches, window), large)(parts)[0]
 
 
-def _kernel_by_patches(
-    window: Window, large: Float[Array, "n h w c"], small: Float[Array, "n y x o"]
-) -> Float[Array, "s s c o"]:
+def _kernel_by_patches(window: Window, large: Images, small: Maps) -> Weights:
     size, inputs, outputs = window.size, large.shape[-1], small.shape[-1]
     if _shares_patches(window, inputs, outputs):
         sums = _summed(window, _patches(window.back, small), large).reshape(size, size, outputs, inputs)
@@ -211,7 +201,7 @@ def _by_parts(window, large, kernel):
     return sum(parts[:, i : i + rows, j : j + columns, j, i] for i, j in places).astype(large.dtype)
 
 
-def _patches(window: Window, images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
+def _patches(window: Window, images: Images) -> Float[Array, "n y x e"]:
     """What a kernel sees at every position, in the order (column, row, channel)."""
     images, size, stride = _padded(window, images), window.size, window.stride
     rows, columns = ((count - 1) * stride + 1 for count in window.small)
@@ -228,7 +218,7 @@ def _product(window: Window, maps: Float[Array, "n y x e"], rows: Float[Array, "
     return product.reshape(*maps.shape[:3], -1)
 
 
-def _summed(window: Window, left: Float[Array, "n y x e"], right: Float[Array, "n y x o"]) -> Float[Array, "e o"]:
+def _summed(window: Window, left: Float[Array, "n y x e"], right: Maps) -> Float[Array, "e o"]:
     """The channels' products, summed over positions."""
     rows = _in_rows(left), _in_rows(right)
     return lax.dot_general(*rows, (((0,), (0,)), ((), ())), precision=window.precision)
@@ -254,16 +244,12 @@ def _precision() -> str | None:
     return jax.config.jax_default_matmul_precision
 
 
-def _convolution_direct(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
-) -> Float[Array, "n y x o"]:
+def _convolution_direct(images: Images, kernel: Weights, strides, padding, **_) -> Maps:
     window = _window(images, kernel, strides, padding)
     return (direct if window.size > 1 else patches).shrink(images, kernel, window)
 
 
-def _convolution_by_patches(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
-) -> Float[Array, "n y x o"]:
+def _convolution_by_patches(images: Images, kernel: Weights, strides, padding, **_) -> Maps:
     window = _window(images, kernel, strides, padding)
     if window.stride == 1 or window.size % 2:
         return patches.shrink(images, kernel, window)
@@ -294,18 +280,14 @@ def _check_size(kernel, size: int) -> None:
         raise ValueError(f"kernel: must have size {size}, got {kernel.shape[0]}")
 
 
-def _transposed_direct(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
-) -> Float[Array, "n y x o"]:
+def _transposed_direct(images: Images, kernel: Weights, *_, **__) -> Maps:
     _check_size(kernel, 4)
     _, h, w, _ = images.shape
     window = Window(4, 2, (1, 1), (2 * h, 2 * w), (h, w), _precision())
     return direct.enlarge(images, kernel[::-1, ::-1].transpose(0, 1, 3, 2), window)
 
 
-def _transposed_by_patches(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
-) -> Float[Array, "n y x o"]:
+def _transposed_by_patches(images: Images, kernel: Weights, *_, **__) -> Maps:
     """Output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone.
 
     The result is therefore a convolution with a kernel ``[2, 2, c, 4·o]``, then depth-to-space, then one pixel cropped
@@ -341,16 +323,14 @@ def _five_reference(images, kernel, *_, **__):
     )
 
 
-def _five_direct(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__) -> Float[Array, "n y x o"]:
+def _five_direct(images: Images, kernel: Weights, *_, **__) -> Maps:
     _check_size(kernel, 5)
     _, h, w, _ = images.shape
     window = Window(5, 2, (2, 2), (2 * h, 2 * w), (h, w), _precision())
     return direct.enlarge(images, kernel.transpose(0, 1, 3, 2), window)
 
 
-def _five_by_patches(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
-) -> Float[Array, "n y x o"]:
+def _five_by_patches(images: Images, kernel: Weights, *_, **__) -> Maps:
     """Output rows ``2r`` and ``2r + 1`` depend on input rows ``r−1``, ``r`` and ``r+1`` alone.
 
     The result is a product between 3 × 3 windows and a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then
@@ -377,31 +357,27 @@ transposed_convolution_five = Kernel(
 )
 
 
-def enlarged(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
+def enlarged(images: Images) -> Float[Array, "n y x c"]:
     """Each pixel as 2 × 2 pixels."""
     n, h, w, c = images.shape
     twice = jnp.broadcast_to(images[:, :, None, :, None], (n, h, 2, w, 2, c))
     return twice.reshape(n, 2 * h, 2 * w, c)
 
 
-def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
+def space_to_depth(images: Images) -> Float[Array, "n y x e"]:
     """Blocks of 2 × 2 pixels as channels, in the order (row, column, channel): ``[n, h/2, w/2, 4c]``."""
     n, h, w, c = images.shape
     blocks = images.reshape(n, h // 2, 2, w // 2, 2, c).transpose(0, 1, 3, 2, 4, 5)
     return blocks.reshape(n, h // 2, w // 2, 4 * c)
 
 
-def pooled_convolution(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "3 3 c o"], *_, **__
-) -> Float[Array, "n y x o"]:
+def pooled_convolution(images: Images, kernel: Float[Array, "3 3 c o"], *_, **__) -> Maps:
     """A convolution with SAME padding, then the mean of 2 × 2 pixels: one with stride 2, for 16 products instead of
     36."""
     return convolution(images, 0.25 * _box_filtered(kernel), (2, 2), "SAME")
 
 
-def enlarged_convolution(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "3 3 c o"], *_, **__
-) -> Float[Array, "n y x o"]:
+def enlarged_convolution(images: Images, kernel: Float[Array, "3 3 c o"], *_, **__) -> Maps:
     """:func:`enlarged`, then a convolution with SAME padding: a transposed one, for 16 products instead of 36."""
     return transposed_convolution(images, _box_filtered(kernel))
 
