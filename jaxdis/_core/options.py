@@ -8,6 +8,7 @@ annotations, such as arrays', are left to the function itself.
 
 import ast
 import collections.abc
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -215,7 +216,10 @@ def _accept(annotation: Any, value: Any) -> Any:
             return value
         raise Refused
     if origin in (typing.Union, types.UnionType):
-        return _first(_alternatives(parts, value), value)
+        for part in _alternatives(parts, value):
+            with contextlib.suppress(Refused):
+                return _accept(part, value)
+        raise Refused
     if origin is Literal:
         choices = [choice for choice in parts if type(choice) is _plain_type(value) and choice == value]
         return _only(bool(choices), choices[0] if choices else value)
@@ -223,26 +227,9 @@ def _accept(annotation: Any, value: Any) -> Any:
         return _accept_tuple(parts, value)
     if _is_array_type(annotation):
         return _accept_array(annotation, value)
-    if annotation is None or annotation is type(None):
-        return _only(value is None, None)
-    if annotation in _PLAIN:
-        return _PLAIN[annotation](value)
-    if origin is collections.abc.Callable or annotation is Callable:
-        return _only(callable(value), value)
-    if origin is collections.abc.Mapping:
-        return _only(isinstance(value, collections.abc.Mapping), value)
-    if dataclasses.is_dataclass(annotation):
-        return _only(isinstance(value, annotation), value)
-    return value
-
-
-def _first(parts, value):
-    for part in parts:
-        try:
-            return _accept(part, value)
-        except Refused:
-            continue
-    raise Refused
+    if plain := _PLAIN.get(_kind(annotation)):
+        return plain[1](value)
+    return _only(not dataclasses.is_dataclass(annotation) or isinstance(value, annotation), value)
 
 
 def _accept_tuple(parts, value) -> tuple:
@@ -272,16 +259,23 @@ def _real(value) -> float:
         raise Refused from None
 
 
-_PLAIN: dict[Any, Callable] = {
-    int: _whole,
-    float: _real,
-    bool: lambda value: bool(_only(isinstance(value, bool | np.bool_), value)),
-    str: lambda value: str(_only(isinstance(value, str), value)),
-    pathlib.Path: lambda value: _only(isinstance(value, pathlib.PurePath), value),
+# What plain annotations are in words, and their values as Python's own types.
+_PLAIN: dict[Any, tuple[str, Callable]] = {
+    type(None): ("None", lambda value: _only(value is None, None)),
+    int: ("a whole number", _whole),
+    float: ("a finite number", _real),
+    bool: ("True or False", lambda value: bool(_only(isinstance(value, bool | np.bool_), value))),
+    str: ("text", lambda value: str(_only(isinstance(value, str), value))),
+    pathlib.Path: ("a path", lambda value: _only(isinstance(value, pathlib.PurePath), value)),
+    Callable: ("a function", lambda value: _only(callable(value), value)),
+    collections.abc.Mapping: ("a mapping", lambda value: _only(isinstance(value, collections.abc.Mapping), value)),
 }
 
 
-_WORDS = {int: "a whole number", float: "a finite number", bool: "True or False", str: "text", pathlib.Path: "a path"}
+def _kind(annotation: Any) -> Any:
+    """The key of a plain annotation: ``Callable`` for ``Callable[..., int]``."""
+    origin = typing.get_origin(annotation)
+    return origin if origin in (Callable, collections.abc.Mapping) else type(None) if annotation is None else annotation
 
 
 def _only(allowed: bool, value):
@@ -351,14 +345,10 @@ def _said(annotation: Any) -> str:
         return f"a tuple of {', '.join(each)}"
     if _is_array_type(annotation):
         return _said_array(annotation)
-    if annotation is None or annotation is type(None):
-        return "None"
-    if origin is collections.abc.Callable or annotation is Callable:
-        return "a function"
-    if origin is collections.abc.Mapping:
-        return "a mapping"
+    if plain := _PLAIN.get(_kind(annotation)):
+        return plain[0]
     name = getattr(annotation, "__name__", str(annotation))
-    return _WORDS.get(annotation) or f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
 def _said_array(annotation) -> str:
