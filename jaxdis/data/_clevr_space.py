@@ -15,7 +15,6 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, Natural, checked
 from jaxdis.data import _cell_draws as draws
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data._clevr_render import OBJECT_FACTORS, View
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._intervals import Interval
@@ -73,13 +72,13 @@ def visible(view: View, row: Row, min_pixels: int) -> Bool[Array, ""]:
     present = clevr.parts(row, view.min_objects).present
     number = np.arange(1, len(present) + 1, dtype=np.uint8)
     counts = (view.mask(row, COUNTED_SIDE)[None] == number[:, None, None]).sum((1, 2))
-    needed = math.ceil(min_pixels * (COUNTED_SIDE / clevr_stage.CROP_SIDE) ** 2)
+    needed = math.ceil(min_pixels * (COUNTED_SIDE / clevr.CROP_SIDE) ** 2)
     return ((counts >= needed) | ~present).all()
 
 
 def _axes() -> Float[Array, "2 2"]:
     """Directions on the ground, to the right and away from the camera."""
-    right, _, into = clevr_stage.frame(jnp.asarray(clevr_stage.CAMERA))
+    right, _, into = clevr.frame(jnp.asarray(clevr.CAMERA))
     return jnp.stack([right[:2], into[:2] / jnp.linalg.norm(into[:2])])
 
 

@@ -11,8 +11,6 @@ from scipy.optimize import least_squares
 
 import jaxdis.data
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_light
-from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _clevr_space as clevr_rules
 from jaxdis.data._clevr_render import Draw, View
 
@@ -82,14 +80,14 @@ def test_the_camera_sees_a_published_scene_where_it_was_seen():
 
     def seen(eye):
         eye = jnp.asarray(eye, jnp.float32)
-        found = np.asarray(clevr_stage.pixel(jnp.asarray(PUBLISHED, jnp.float32), eye, clevr_stage.CROP_SIDE))
-        row, column = found.T + np.array([[clevr_stage.CROP_TOP], [clevr_stage.CROP_LEFT]])
-        depth = np.asarray((PUBLISHED - np.asarray(eye)) @ np.asarray(clevr_stage.frame(eye)[2]))
+        found = np.asarray(clevr.pixel(jnp.asarray(PUBLISHED, jnp.float32), eye, clevr.CROP_SIDE))
+        row, column = found.T + np.array([[clevr.CROP_TOP], [clevr.CROP_LEFT]])
+        depth = np.asarray((PUBLISHED - np.asarray(eye)) @ np.asarray(clevr.frame(eye)[2]))
         return np.stack([1.5 * column, 160 + 1.5 * (row - 120), depth], 1)
 
     # Pixels are whole numbers; a difference step of 0.01 is above the rounding of float32.
-    fit = least_squares(lambda eye: ((seen(eye) - SEEN) / [1, 1, 0.02]).ravel(), clevr_stage.CAMERA, diff_step=1e-3)
-    assert np.abs(fit.x - clevr_stage.CAMERA).max() < 0.5
+    fit = least_squares(lambda eye: ((seen(eye) - SEEN) / [1, 1, 0.02]).ravel(), clevr.CAMERA, diff_step=1e-3)
+    assert np.abs(fit.x - clevr.CAMERA).max() < 0.5
     away = np.abs(seen(fit.x) - SEEN)
     assert away[:, :2].max() < 0.5
     assert away[:, 2].max() < 5e-3
@@ -98,12 +96,12 @@ def test_the_camera_sees_a_published_scene_where_it_was_seen():
 
 
 def test_rays_pass_through_the_pixels_where_points_are_seen():
-    eye = jnp.asarray(clevr_stage.CAMERA)
-    rays = np.stack([np.asarray(ray) for ray in clevr_stage.camera_rays(eye, 16)], 1)
+    eye = jnp.asarray(clevr.CAMERA)
+    rays = np.stack([np.asarray(ray) for ray in clevr.camera_rays(eye, 16)], 1)
     np.testing.assert_allclose(np.linalg.norm(rays, axis=1), 1, atol=1e-6)
-    points = clevr_stage.CAMERA + 7 * rays
+    points = clevr.CAMERA + 7 * rays
     centers = np.stack(np.mgrid[:16, :16], -1).reshape(-1, 2) + 0.5
-    np.testing.assert_allclose(clevr_stage.pixel(jnp.asarray(points), eye, 16), centers, atol=1e-4)
+    np.testing.assert_allclose(clevr.pixel(jnp.asarray(points), eye, 16), centers, atol=1e-4)
 
 
 # ---- a ray caster of scalars -----------------------------------------------------------------------------------------
@@ -156,7 +154,7 @@ def first_hit(objects, start, ray, ground=True):
         best = (-start[2] / ray[2], np.array([0, 0, 1.0]), None)
     for thing in objects:
         _, shape, _, size, angle, x, y = thing
-        size = clevr_stage.SIZES[int(size)]
+        size = clevr.SIZES[int(size)]
         place = np.array([x, y, size])
         found = {
             CUBE: lambda: hits_cube(start, ray, place, np.radians(angle), size),  # noqa: B023
@@ -174,7 +172,7 @@ def seen_along(objects, lamps, start, ray, *, bounce, depth=0):
     if not np.isfinite(t):
         return np.zeros(3)
     point = start + t * ray
-    clear = point + clevr_light._CLEAR * normal
+    clear = point + clevr._CLEAR * normal
     matte, gloss, shine = np.zeros(3), np.zeros(3), np.zeros(3)
     for place, power, is_sun in lamps:
         to = (place - clear) / np.linalg.norm(place - clear)
@@ -184,10 +182,10 @@ def seen_along(objects, lamps, start, ray, *, bounce, depth=0):
         aimed = 1 if is_sun else max(to @ place / np.linalg.norm(place), 0) / distance**2
         half = (to - ray) / np.linalg.norm(to - ray)
         matte += power * aimed * (normal @ to)
-        gloss += power * aimed * clevr_light._RUBBER_GLOSS * (normal @ half) ** clevr_light._RUBBER_POWER
-        shine += power * aimed * clevr_light._METAL_GLOSS * (normal @ half) ** clevr_light._METAL_POWER
+        gloss += power * aimed * clevr._RUBBER_GLOSS * (normal @ half) ** clevr._RUBBER_POWER
+        shine += power * aimed * clevr._METAL_GLOSS * (normal @ half) ** clevr._METAL_POWER
     if thing is None:
-        return clevr_light.GROUND * matte
+        return clevr.GROUND * matte
     color, metal = np.array(thing[0]), thing[2] > 0
     if not metal:
         return color * matte + gloss
@@ -195,28 +193,28 @@ def seen_along(objects, lamps, start, ray, *, bounce, depth=0):
         return color * (matte + shine)
     away = ray - 2 * (ray @ normal) * normal
     mirrored = seen_along(objects, lamps, clear, away, bounce=bounce, depth=1)
-    share = clevr_light._METAL_MATTE
+    share = clevr._METAL_MATTE
     return color * (share * matte + (1 - share) * mirrored + shine)
 
 
 def cast(factors, side, bounce):
     moved, objects = factors[1:13].reshape(4, 3).astype(float), factors[13:].reshape(-1, 9).astype(float)
     objects = [(thing[:3], *thing[3:]) for thing in objects]
-    eye = clevr_stage.CAMERA + moved[0]
+    eye = clevr.CAMERA + moved[0]
     lamps = [
         (place + move, power * color / (4 * np.pi), False)
         for place, move, power, color in zip(
-            clevr_light.LAMPS.astype(float), moved[1:], clevr_light.LAMP_POWERS, clevr_light.LAMP_COLORS, strict=True
+            clevr.LAMPS.astype(float), moved[1:], clevr.LAMP_POWERS, clevr.LAMP_COLORS, strict=True
         )
     ]
-    ax, ay, az = clevr_light._SUN_ANGLES
+    ax, ay, az = clevr._SUN_ANGLES
     turns = (
         np.array([[np.cos(az), -np.sin(az), 0], [np.sin(az), np.cos(az), 0], [0, 0, 1]]),
         np.array([[np.cos(ay), 0, np.sin(ay)], [0, 1, 0], [-np.sin(ay), 0, np.cos(ay)]]),
         np.array([[1, 0, 0], [0, np.cos(ax), -np.sin(ax)], [0, np.sin(ax), np.cos(ax)]]),
     )
     sun = functools.reduce(np.matmul, turns) @ [0, 0, 1]
-    lamps.append((100 * sun, clevr_light.SUN_STRENGTH / np.pi * np.ones(3), True))
+    lamps.append((100 * sun, clevr.SUN_STRENGTH / np.pi * np.ones(3), True))
     into = -eye / np.linalg.norm(eye)
     right = np.array([into[1], -into[0], 0]) / np.hypot(into[0], into[1])
     up = np.cross(right, into)
@@ -246,7 +244,7 @@ def test_pictures_are_those_of_a_ray_caster_of_scalars(bounce):
 
 
 def test_the_nearer_object_hides_the_farther_in_any_order():
-    ray = clevr_stage.CAMERA[:2] / np.linalg.norm(clevr_stage.CAMERA[:2])
+    ray = clevr.CAMERA[:2] / np.linalg.norm(clevr.CAMERA[:2])
     near, far = ((RED, BALL, RUBBER, LARGE, 0, *(at * ray)) for at in (1.5, -0.2))
     first, second = drawn(VIEW, row(near, far)), drawn(VIEW, row(far, near))
     np.testing.assert_array_equal(first, np.array([0, 2, 1])[second])
@@ -328,24 +326,24 @@ def test_a_shadow_falls_away_from_the_key_lamp_and_darkens_the_ground():
     scene = jnp.asarray(row((RED, CYLINDER, RUBBER, LARGE, 0, 0.5, 0.5)))
     cut = clevr.parts(scene, 1)
     eye, solids = VIEW.eye(cut), VIEW.solids(cut)
-    start, rays = (eye[:1], eye[1:2], eye[2:]), clevr_stage.camera_rays(eye, 96)
-    surfaces = clevr_light.Surfaces(cut.objects[:, :3], cut.objects[:, 4] > 0)
-    lamps = clevr_light.lamps(cut.moved[1:])
+    start, rays = (eye[:1], eye[1:2], eye[2:]), clevr.camera_rays(eye, 96)
+    surfaces = clevr.Surfaces(cut.objects[:, :3], cut.objects[:, 4] > 0)
+    lamps = clevr.lamps(cut.moved[1:])
     key = lamps._replace(power=lamps.power * np.array([[1], [0], [0], [0]], np.float32))
     lit, shaded = (
-        np.asarray(clevr_light.radiance(start, rays, solids, surfaces, key, shadows=shadows, bounce=False))
+        np.asarray(clevr.radiance(start, rays, solids, surfaces, key, shadows=shadows, bounce=False))
         for shadows in (False, True)
     )
-    hits = clevr_stage.traced(solids, start, rays)
+    hits = clevr.traced(solids, start, rays)
     dark = np.asarray(hits.which < 0) & (shaded[0] < lit[0] - 1e-6)
     away = np.stack([np.asarray(axis) for axis in hits.point[:2]], 1)[dark] - 0.5
-    from_lamp = 0.5 - clevr_light.LAMPS[0, :2]
+    from_lamp = 0.5 - clevr.LAMPS[0, :2]
     along = away @ from_lamp / np.linalg.norm(from_lamp)
     across = away @ [-from_lamp[1], from_lamp[0]] / np.linalg.norm(from_lamp)
     assert dark.sum() > 100
     assert (shaded[:, dark] == 0).all()
     # The farthest shadow is that of the top, at height 1.4, which a lamp at this height magnifies.
-    magnified = clevr_light.LAMPS[0, 2] / (clevr_light.LAMPS[0, 2] - 1.4)
+    magnified = clevr.LAMPS[0, 2] / (clevr.LAMPS[0, 2] - 1.4)
     assert 0.9 * 0.7 * magnified < np.abs(across).max() < 0.7 * magnified
     assert along.min() > -0.71
     assert 1.4 < along.max() < np.linalg.norm(from_lamp) * (magnified - 1) + 0.7 * magnified

@@ -11,7 +11,6 @@ from scipy.stats import chisquare, kstest
 import jaxdis
 from jaxdis.data import DATASETS
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _clevr_space as clevr_space
 from jaxdis.data._clevr_render import View
 
@@ -30,13 +29,13 @@ def objects_of(rows, space=SPACE):
 
 def follow_the_rules(rows, space=SPACE):
     """Gaps and margins of the released code, in its own form: for each object, those before it."""
-    behind = -np.asarray(clevr_stage.CAMERA[:2]) / np.linalg.norm(clevr_stage.CAMERA[:2])
+    behind = -np.asarray(clevr.CAMERA[:2]) / np.linalg.norm(clevr.CAMERA[:2])
     directions = [behind, -behind, [behind[1], -behind[0]], [-behind[1], behind[0]]]
     for objects, count in zip(*objects_of(rows, space), strict=True):
         for i in range(count):
             for j in range(i):
                 away = objects[i, 7:] - objects[j, 7:]
-                sizes = sum(clevr_stage.SIZES[int(objects[k, 5])] for k in (i, j))
+                sizes = sum(clevr.SIZES[int(objects[k, 5])] for k in (i, j))
                 if np.hypot(*away) - sizes < 0.25 - 1e-5:
                     return False
                 if any(0 < away @ direction < 0.4 - 1e-5 for direction in directions):
@@ -193,7 +192,7 @@ def test_what_cannot_be_placed_is_returned_after_the_last_try(monkeypatch):
 
 def test_rules_ask_for_pixels_that_are_seen():
     """Two objects behind one another: both are apart, and the farther is hidden but for a rest."""
-    ray = clevr_stage.CAMERA[:2] / np.linalg.norm(clevr_stage.CAMERA[:2])
+    ray = clevr.CAMERA[:2] / np.linalg.norm(clevr.CAMERA[:2])
     side = np.array([ray[1], -ray[0]])
     near, hidden, beside = 2.4 * ray, 0.6 * ray + 0.41 * side, -0.5 * ray + 1.9 * side
 

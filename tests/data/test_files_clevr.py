@@ -13,8 +13,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 import jaxdis.data
 from jaxdis.data import DATASETS
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_light
-from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _clevr_space as clevr_space
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._clevr_render import View
@@ -158,7 +156,7 @@ def test_damaged_files_are_refused(tmp_path, spoil, message):
 CODE_OF_COLOR = np.array([4, 7, 1, 2, 8, 5, 3, 6])
 
 
-VIEW = View(clevr_stage.CROP_SIDE, "degrees")
+VIEW = View(clevr.CROP_SIDE, "degrees")
 picture_of, mask_of = jax.jit(clevr.Draw(VIEW, bounce=False).image), jax.jit(VIEW.mask)
 
 
@@ -189,7 +187,7 @@ def published(row, rng):
         "rotation": column(objects[:, 6]),
         "x": column(objects[:, 7]),
         "y": column(objects[:, 8]),
-        "z": column(np.array(clevr_stage.SIZES)[objects[:, 5].astype(int)]),
+        "z": column(np.array(clevr.SIZES)[objects[:, 5].astype(int)]),
         "visibility": there.astype(np.float32),
         "pixel_coords": np.zeros((11, 3), np.float32),
     }
@@ -328,7 +326,7 @@ def test_colors_are_told_apart_in_the_light_of_the_scene():
     palette = np.array(clevr.PALETTE) / 255
     shown = np.zeros((256, 4))
     for code, color in zip(CODE_OF_COLOR, palette, strict=True):
-        lit = clevr_light.GROUND * 0.3 * (0.7 * color + 0.1) * [1.05, 1, 0.95]
+        lit = clevr.GROUND * 0.3 * (0.7 * color + 0.1) * [1.05, 1, 0.95]
         shown[code] = [*(10 * lit), 10]
     objects = np.zeros((8, 6, 9), np.float32)
     objects[:, 0, 0] = np.arange(1, 9)

@@ -8,7 +8,6 @@ from scipy.ndimage import minimum_filter
 
 import jaxdis
 from jaxdis.data import _teapot as teapot
-from jaxdis.data import _teapot as teapot_geometry
 from jaxdis.data._teapot import CONTROL_POINTS
 
 SPACE, RENDER = jaxdis.data.teapots(side=64)
@@ -38,7 +37,7 @@ def triangles(steps):
 
 def rasterized(azimuth, elevation, side, steps=10, over=4):
     """Brightness by a depth buffer over flat triangles, with the camera of a look-at matrix."""
-    corners = triangles(steps) - teapot_geometry.CENTER
+    corners = triangles(steps) - teapot.CENTER
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     size = np.linalg.norm(normal, axis=1)
     corners, normal = corners[size > 1e-9], (normal / np.maximum(size, 1e-9)[:, None])[size > 1e-9]
@@ -46,12 +45,12 @@ def rasterized(azimuth, elevation, side, steps=10, over=4):
     lift = np.array([[1, 0, 0], [0, np.cos(elevation), np.sin(elevation)], [0, -np.sin(elevation), np.cos(elevation)]])
     turn = np.array([[np.cos(azimuth), -np.sin(azimuth), 0], [np.sin(azimuth), np.cos(azimuth), 0], [0, 0, 1]])
     frame = turn @ lift  # columns: right, into the picture, up
-    eye = -teapot_geometry.DISTANCE * frame[:, 1]
+    eye = -teapot.DISTANCE * frame[:, 1]
     view = (corners - eye) @ frame
-    n, focal = side * over, side * over / (2 * teapot_geometry.REACH)
+    n, focal = side * over, side * over / (2 * teapot.REACH)
     x, y = n / 2 + focal * view[..., 0] / view[..., 1], n / 2 - focal * view[..., 2] / view[..., 1]
     towards = np.sign((normal * (eye - corners[:, 0])).sum(1))
-    shade = teapot_geometry.AMBIENT + teapot_geometry.SLOPE * towards * (normal @ teapot_geometry.LAMP)
+    shade = teapot.AMBIENT + teapot.SLOPE * towards * (normal @ teapot.LAMP)
     depth, image = np.full((n, n), np.inf), np.zeros((n, n))
     for px, py, pz, light in zip(x, y, view[..., 1], shade, strict=True):
         columns, rows = (np.arange(int(np.floor(p.min())), int(np.ceil(p.max())) + 1) for p in (px, py))

@@ -12,7 +12,6 @@ from PIL import Image
 
 import jaxdis.data
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _clevr_space as clevr_space
 from jaxdis.data.files import _clevr_tfds as clevr_tfds
 from jaxdis.data.files import _tfds as tfds
@@ -27,11 +26,11 @@ def published(row):
     """The description of a scene, and where its camera sees the centers of objects in a picture of 480 × 320."""
     cut = clevr.parts(jnp.asarray(row))
     eye, objects = clevr.View().eye(cut), np.asarray(cut.objects)[np.asarray(cut.present)]
-    centers = np.concatenate([objects[:, 7:], np.array(clevr_stage.SIZES)[objects[:, 5].astype(int), None]], 1)
+    centers = np.concatenate([objects[:, 7:], np.array(clevr.SIZES)[objects[:, 5].astype(int), None]], 1)
     points = jnp.asarray(centers, jnp.float32)
     # At 288 pixels the square is that of the published picture, whose middle is that of the smaller one.
-    row, column = np.asarray(clevr_stage.pixel(points, eye, 288)).T + np.array([[160 + 1.5 * (29 - 120)], [96]])
-    depth = np.asarray((points - eye[None]) @ clevr_stage.frame(eye)[2])
+    row, column = np.asarray(clevr.pixel(points, eye, 288)).T + np.array([[160 + 1.5 * (29 - 120)], [96]])
+    depth = np.asarray((points - eye[None]) @ clevr.frame(eye)[2])
     return [
         {
             "color": NAMES[tuple(np.round(255 * thing[:3]).astype(int))],

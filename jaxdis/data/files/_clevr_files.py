@@ -19,7 +19,6 @@ import numpy as np
 from jaxtyping import Array, Num, UInt8
 
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._clevr_space import space
 from jaxdis.data._factor_space import FactorSpace
@@ -169,7 +168,7 @@ def stacked(path: Path, rows: list[np.ndarray], min_pixels: int) -> np.ndarray:
 
 def _scenes(path: Path) -> Iterator[dict[str, np.ndarray]]:
     """``image``, ``mask [h, w]`` and ``objects [o, 9]`` (with the code of the color for red) of each record."""
-    height, width = clevr_stage.PICTURE
+    height, width = clevr.PICTURE
     sizes = {"image": height * width * 3, "mask": ENTITIES * height * width}
     sizes |= dict.fromkeys(_CODES + _NUMBERS, ENTITIES)
     for number, example in enumerate(tfrecord.examples(path)):
@@ -196,14 +195,14 @@ def _objects(where: str, example: dict[str, np.ndarray]) -> np.ndarray:
     color, shape, material, _, x, y, z, rotation = (
         example[name][1:count].astype(np.float32) for name in (*_CODES, "x", "y", "z", "rotation")
     )
-    size = np.abs(z[:, None] - np.array(clevr_stage.SIZES)).argmin(1)
+    size = np.abs(z[:, None] - np.array(clevr.SIZES)).argmin(1)
     limits = (
         ("color", color, 1, 8),
         ("shape", shape, 1, 3),
         ("material", material, 1, 2),
         ("x", x, -3, 3),
         ("y", y, -3, 3),
-        ("height above its size", z - np.array(clevr_stage.SIZES, np.float32)[size], -0.01, 0.01),
+        ("height above its size", z - np.array(clevr.SIZES, np.float32)[size], -0.01, 0.01),
         ("rotation", rotation, 0, 360),
     )
     for name, values, low, high in limits:
@@ -237,16 +236,16 @@ def _with_colors(path: Path, rows: np.ndarray, shown: np.ndarray) -> np.ndarray:
 
 
 def _crop(picture: np.ndarray) -> np.ndarray:
-    side = clevr_stage.CROP_SIDE
-    top, left = clevr_stage.CROP_TOP, clevr_stage.CROP_LEFT
+    side = clevr.CROP_SIDE
+    top, left = clevr.CROP_TOP, clevr.CROP_LEFT
     return picture[top : top + side, left : left + side]
 
 
 def _picture(image: np.ndarray, which: np.ndarray, side: int) -> np.ndarray:
     """The crop at another size, and the mask as its fourth channel."""
-    at = (np.arange(side) + 0.5) * clevr_stage.CROP_SIDE / side
-    below = np.clip(np.floor(at - 0.5).astype(int), 0, clevr_stage.CROP_SIDE - 2)
-    weight = np.zeros((side, clevr_stage.CROP_SIDE))
+    at = (np.arange(side) + 0.5) * clevr.CROP_SIDE / side
+    below = np.clip(np.floor(at - 0.5).astype(int), 0, clevr.CROP_SIDE - 2)
+    weight = np.zeros((side, clevr.CROP_SIDE))
     share = np.clip(at - 0.5 - below, 0, 1)
     weight[np.arange(side), below], weight[np.arange(side), below + 1] = 1 - share, share
     small = np.einsum("iw,hwc->hic", weight, np.einsum("ih,hwc->iwc", weight, image.astype(np.float64)))

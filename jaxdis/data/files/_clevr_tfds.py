@@ -20,7 +20,6 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.options import Count
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_stage
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._clevr_render import View
 from jaxdis.data._clevr_space import space
@@ -31,7 +30,7 @@ from jaxdis.data.files import _tfds as tfds
 # Height and width of the published pictures, and how much larger they are than those of 320 × 240. They show the same
 # width and less height.
 PICTURE = (320, 480)
-SCALE = PICTURE[1] / clevr_stage.PICTURE[1]
+SCALE = PICTURE[1] / clevr.PICTURE[1]
 SPLITS = ("train", "validation")
 COLORS = ("gray", "blue", "brown", "yellow", "red", "green", "purple", "cyan")
 _PALETTE = dict(zip(("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow"), clevr.PALETTE, strict=True))
@@ -65,11 +64,11 @@ def _decode(path: Path, of: FactorSpace, side: int, min_pixels: int, kept: IO[by
     for where, image, objects, seen in _scenes(path):
         row, points = files.row_of(of, objects), np.zeros((clevr.MOST_OBJECTS, 6), np.float32)
         points[: len(objects), :2], points[: len(objects), 3:] = objects[:, 7:], seen
-        points[:, 2] = np.array(clevr_stage.SIZES)[row[1:].reshape(-1, len(clevr.OBJECT))[:, 5].astype(int)]
+        points[:, 2] = np.array(clevr.SIZES)[row[1:].reshape(-1, len(clevr.OBJECT))[:, 5].astype(int)]
         eye, farthest = _camera(points[:, :3], points[:, 3:], np.arange(clevr.MOST_OBJECTS) < len(objects))
         if not farthest <= _FARTHEST:
             raise ValueError(f"{where} shows objects {farthest:.1f} pixels from where CLEVR's camera sees them")
-        fine, masks = (np.asarray(_masks(row, eye, size)) for size in (clevr_stage.CROP_SIDE, side))
+        fine, masks = (np.asarray(_masks(row, eye, size)) for size in (clevr.CROP_SIDE, side))
         if files.wanted(np.bincount(fine.ravel(), minlength=len(objects) + 1)[1:], min_pixels):
             rows.append(row)
             kept.write(np.concatenate([_cut(image, side), masks[..., None]], -1).tobytes())
@@ -88,7 +87,7 @@ def _scenes(path: Path) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarra
         place = np.asarray(things["3d_coords"], np.float32)
         size = np.asarray(things["size"], np.int64)
         rotation = np.asarray(things["rotation"], np.float32)
-        heights = np.abs(place[:, 2] - np.array(clevr_stage.SIZES, np.float32)[size])
+        heights = np.abs(place[:, 2] - np.array(clevr.SIZES, np.float32)[size])
         for name, values, low, high in (
             ("places", place[:, :2], -3, 3),
             ("heights above sizes", heights, 0, 0.01),
@@ -114,18 +113,18 @@ def _camera(
     """The camera that sees ``points`` at ``seen`` (column, row, depth), by least squares, and its farthest miss."""
 
     def away(eye):
-        row, column = clevr_stage.pixel(points, eye, clevr_stage.CROP_SIDE).T
-        row, column = row + clevr_stage.CROP_TOP, column + clevr_stage.CROP_LEFT
-        depth = (points - eye[None]) @ clevr_stage.frame(eye)[2]
+        row, column = clevr.pixel(points, eye, clevr.CROP_SIDE).T
+        row, column = row + clevr.CROP_TOP, column + clevr.CROP_LEFT
+        depth = (points - eye[None]) @ clevr.frame(eye)[2]
         middle = PICTURE[0] / 2
-        projected = jnp.stack([SCALE * column, middle + SCALE * (row - clevr_stage.PICTURE[0] / 2), depth], 1)
+        projected = jnp.stack([SCALE * column, middle + SCALE * (row - clevr.PICTURE[0] / 2), depth], 1)
         return jnp.where(present[:, None], (projected - seen) / jnp.array([[1, 1, _DEPTH]]), 0.0)
 
     def step(eye, _):
         slope = jax.jacfwd(away)(eye).reshape(-1, 3)
         return eye - jnp.linalg.solve(slope.T @ slope, slope.T @ away(eye).reshape(-1)), None
 
-    eye, _ = jax.lax.scan(step, jnp.asarray(clevr_stage.CAMERA), length=_STEPS)
+    eye, _ = jax.lax.scan(step, jnp.asarray(clevr.CAMERA), length=_STEPS)
     return eye, jnp.abs(away(eye)[:, :2]).max()
 
 
@@ -136,7 +135,7 @@ def _masks(row: np.ndarray, eye: Float[Array, "3"], side: Count):
 
 _identities = jax.jit(
     lambda row, eye, side: (
-        (clevr_stage.identities(View().solids(clevr.parts(row)), eye, side) + 1).astype(jnp.uint8).reshape(side, side)
+        (clevr.identities(View().solids(clevr.parts(row)), eye, side) + 1).astype(jnp.uint8).reshape(side, side)
     ),
     static_argnums=2,
 )
@@ -145,7 +144,7 @@ _identities = jax.jit(
 def _cut(image: np.ndarray, side: int) -> np.ndarray:
     from PIL import Image
 
-    left, size = SCALE * clevr_stage.CROP_LEFT, SCALE * clevr_stage.CROP_SIDE
-    top = PICTURE[0] / 2 + SCALE * (clevr_stage.CROP_TOP - clevr_stage.PICTURE[0] / 2)
+    left, size = SCALE * clevr.CROP_LEFT, SCALE * clevr.CROP_SIDE
+    top = PICTURE[0] / 2 + SCALE * (clevr.CROP_TOP - clevr.PICTURE[0] / 2)
     box = (left, top, left + size, top + size)
     return np.asarray(Image.fromarray(image).resize((side, side), Image.Resampling.BILINEAR, box=box))

@@ -9,7 +9,6 @@ from flax import linen as nn
 from jaxdis._core.kernels import convolution
 from jaxdis._core.platforms import tracing_for
 from jaxdis.models.networks import _architectures as architectures
-from jaxdis.models.networks import _layers as initialization
 from jaxdis.models.networks import _layers as layers
 from jaxdis.models.networks._functions import functions_of
 from tests.draws import normal, uniform
@@ -139,7 +138,7 @@ def test_running_variances_are_those_of_torch():
     module = layers.UnbiasedBatchNorm()
     shapes = layers.shapes_of(module, hidden, training=False)
     blank = layers.blank_statistics(shapes)
-    params = initialization.draw(jax.random.key(0), shapes["params"], "torch")
+    params = layers.draw(jax.random.key(0), shapes["params"], "torch")
     outputs, moved = layers.normalized(module, params, blank, hidden, training=True)
     rows = np.asarray(hidden).reshape(5, 2)
     np.testing.assert_allclose(moved["var"], 0.9 + 0.1 * rows.var(0, ddof=1), rtol=1e-5)
@@ -290,7 +289,7 @@ def test_initialization_bounds(scheme, bounds, bias_bound):
         "encoder_0": {"kernel": shape((12, 40), jnp.float32), "bias": shape((40,), jnp.float32)},
         "transposed_0": {"kernel": shape((4, 4, 4, 8), jnp.float32), "bias": shape((8,), jnp.float32)},
     }
-    drawn = initialization.draw(jax.random.key(0), shapes, scheme)
+    drawn = layers.draw(jax.random.key(0), shapes, scheme)
     for name, bound in bounds.items():
         largest = float(jnp.abs(drawn[name]["kernel"]).max())
         assert 0.95 * bound < largest <= bound
@@ -304,7 +303,7 @@ def test_initialization_bounds(scheme, bounds, bias_bound):
         lambda: architectures.locatello(as_released="printed"),
         lambda: architectures.Convolutional(kernels=(4, 4)),
         lambda: functions_of(architectures.Mlp()).init(jax.random.key(0), (4, 4, 1)),
-        lambda: initialization.draw(jax.random.key(0), {}, "normal"),
+        lambda: layers.draw(jax.random.key(0), {}, "normal"),
     ],
 )
 def test_bad_networks_are_refused(make):

@@ -12,7 +12,6 @@ from jaxdis.models.networks._functions import functions_of
 from jaxdis.models.networks._layers import apply
 from jaxdis.models.objectives import _losses as distributions
 from jaxdis.models.training import _runner as runner
-from jaxdis.models.training import _runner as step
 from jaxdis.models.training._image_source import as_source
 from tests.models.conftest import changed, largest_difference
 
@@ -173,8 +172,8 @@ def factor_step(order: str, images, **changes):
     key, source = jax.random.key(0), as_source(images)
     hyper = models.OBJECTIVES["factor"].settings(gamma=5.0, learning_rate=1e-2, discriminator_learning_rate=1e-2)
     hyper = jax.tree.map(jnp.float32, hyper)
-    before = step.begin(vae, key)
-    after, losses = jax.jit(lambda state: step.update(vae, state, key, hyper, source))(before)
+    before = runner.begin(vae, key)
+    after, losses = jax.jit(lambda state: runner.update(vae, state, key, hyper, source))(before)
     keys = jax.random.split(jax.random.fold_in(key, 0), 3)
     batch = source.images(keys[0], 16 if order == "split_batch" else 8)
     return vae, before.learner, after.learner, losses, keys, batch
