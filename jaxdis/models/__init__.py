@@ -6,7 +6,6 @@ from jaxdis.models._evidence import Encoder, Evidence
 from jaxdis.models._members import Members, members
 from jaxdis.models._traversal import slot_parts, traversals
 from jaxdis.models._zoo import Zoo, concatenate, load
-from jaxdis.models.methods._discriminator import DiscriminatorTraining
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import About, Method, Slots, Variant, accepted
@@ -15,7 +14,7 @@ from jaxdis.models.methods._optimizer import Adam, Optax, RmsProp
 from jaxdis.models.methods._parted_vae import PartedVae
 from jaxdis.models.methods._pca import Pca
 from jaxdis.models.methods._resnet_vae import ResnetVae
-from jaxdis.models.methods._vae import Vae
+from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
 from jaxdis.models.methods._weak_de import WeakDe
 from jaxdis.models.methods.slots._base import Parts
 from jaxdis.models.methods.slots._genesis import Genesis

@@ -19,11 +19,10 @@ from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics._generalization import novel_combination
 from jaxdis.metrics._plan import plan_of
 from jaxdis.models import About, Config, Members, members
-from jaxdis.models.methods._discriminator import DiscriminatorTraining
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import Method
 from jaxdis.models.methods._parted_vae import PartedVae, Plateau
-from jaxdis.models.methods._vae import Vae
+from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
 from jaxdis.models.methods._weak_de import (
     MPI3D_CLASSES,
     MPI3D_RELATIONS,
