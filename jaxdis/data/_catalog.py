@@ -1,6 +1,7 @@
 """One function per data set, each returning (space, render)."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -41,7 +42,7 @@ def dsprites(
         orientation is the first.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    return _of_sprites(sprites.draw, _turning(sprites.SPACE, circular, orientation=39), 1, False, source, cached, dtype)
+    return _of_sprites(sprites.draw, 1, False, source, cached, circular, dtype)
 
 
 @checked
@@ -58,8 +59,7 @@ def color_dsprites(
     source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
 ) -> Pair:
     """Render Color-dSprites (Locatello et al. 2019): a sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
-    space = _turning(sprites.SPACE, circular, orientation=39)
-    return _of_sprites(sprites.draw_colored, space, 3, True, source, cached, dtype)
+    return _of_sprites(sprites.draw_colored, 3, True, source, cached, circular, dtype)
 
 
 @checked
@@ -67,8 +67,7 @@ def noisy_dsprites(
     source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
 ) -> Pair:
     """Render Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
-    space = _turning(sprites.SPACE, circular, orientation=39)
-    return _of_sprites(sprites.draw_noisy, space, 3, True, source, cached, dtype)
+    return _of_sprites(sprites.draw_noisy, 3, True, source, cached, circular, dtype)
 
 
 @checked
@@ -87,8 +86,7 @@ def scream_dsprites(
     """
     is_array = isinstance(painting, np.ndarray)
     picture = sprites.checked_painting(painting) if is_array else sprites.load_painting(painting)
-    space = _turning(sprites.SPACE, circular, orientation=39)
-    space, render = _of_sprites(sprites.draw_painted, space, 3, True, source, cached, dtype)
+    space, render = _of_sprites(sprites.draw_painted, 3, True, source, cached, circular, dtype)
     return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
 
 
@@ -110,7 +108,8 @@ def multi_dsprites(
       source, cached, dtype: as for :func:`dsprites`.
     """
     space = multi_sprites.space(max_objects, min_objects)
-    return _of_sprites(multi_sprites.Painter(min_objects), space, 3, False, source, cached, dtype)
+    _, render = _of_sprites(multi_sprites.Painter(min_objects), 3, False, source, cached, False, dtype)
+    return space, dataclasses.replace(render, sizes=space.sizes)
 
 
 @checked
@@ -127,7 +126,8 @@ def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident:
     """
     space, dtype = SHAPES3D_SPACE, checked_dtype(dtype)
     if source is not None:
-        return space, _from_disk(*_shapes3d_images(Path(source)), space, dtype, Path(source).name, resident)
+        path = _decoded("shapes3d", Path(source), image_files.shapes3d_images).filename
+        return space, _from_disk(lattice.open_array, path, space, dtype, Path(source).name, resident)
     if not cached:
         return space, Render((), draw_traced, space.sizes, (64, 64, 3), dtype)
     layers = lattice.cached(LAYERS_NAME, LAYERS_SHAPE, np.uint8, build_layers)
@@ -330,15 +330,13 @@ def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
     return _gathered((), draw, space, (64, 64, 3), dtype, False, name)
 
 
-def _shapes3d_images(source: Path) -> tuple:
-    """A function that opens the decoded lattice, and its path."""
-    if source.is_dir():
-        from jaxdis.data.files import _tfds as tfds
+def _decoded(name: str, source: Path, read: Callable[[Path], np.memmap]) -> np.memmap:
+    """The lattice in an official file, or in a prepared tensorflow-datasets folder."""
+    if not source.is_dir():
+        return read(source)
+    from jaxdis.data.files import _tfds as tfds
 
-        images = tfds.images("shapes3d", source)
-    else:
-        images = image_files.shapes3d_images(source)
-    return lattice.open_array, images.filename
+    return tfds.images(name, source)
 
 
 def _turning(space: FactorSpace, circular: bool, **periods: float | int) -> FactorSpace:
@@ -346,22 +344,15 @@ def _turning(space: FactorSpace, circular: bool, **periods: float | int) -> Fact
     return space.circling(periods) if circular else space
 
 
-def _of_sprites(draw, space, channels, draws_noise, source, cached, dtype) -> Pair:
+def _of_sprites(draw, channels, draws_noise, source, cached, circular, dtype) -> Pair:
     """A set based on dSprites: rendered by formula, or read from its packed lattice or its official file."""
     tables, name = (), "procedural"
     if source is not None:
-        tables, name = (lattice.on_device(_dsprites_words(Path(source))),), f"file:{Path(source).name}"
+        words = _decoded("dsprites", Path(source), image_files.dsprites_words)
+        tables, name = (lattice.on_device(words),), f"file:{Path(source).name}"
     elif cached:
         shape = (sprites.SPACE.num_lattice, 64, 2)
         words = lattice.cached(f"dsprites-{sprites.VERSION}", shape, np.uint32, sprites.build)
         tables = (lattice.on_device(words),)
-    render = Render(tables, draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise, name)
-    return space, render
-
-
-def _dsprites_words(source: Path) -> np.ndarray:
-    if source.is_dir():
-        from jaxdis.data.files import _tfds as tfds
-
-        return tfds.images("dsprites", source)
-    return image_files.dsprites_words(source)
+    space = _turning(sprites.SPACE, circular, orientation=39)
+    return space, Render(tables, draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise, name)
