@@ -13,7 +13,7 @@ import numpy as np
 
 import jaxdis
 from jaxdis._core.files import write_arrays
-from jaxdis.data._example import FILE
+from jaxdis.data._datasets import FILE
 
 # A picture has a quarter of dSprites' pixels, so that strengths are about a quarter of those in the papers.
 SWEEP = {

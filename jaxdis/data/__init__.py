@@ -23,8 +23,7 @@ from jaxdis.data._catalog import (
     teapots,
 )
 from jaxdis.data._data_source import DataSource
-from jaxdis.data._datasets import DATASETS, DataSet
-from jaxdis.data._example import example
+from jaxdis.data._datasets import DATASETS, DataSet, example
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._folder import folder
 from jaxdis.data._intervals import Interval

@@ -1,8 +1,12 @@
 """How strongly does each code encode each factor? One function per measure, and one table with them all."""
 
 from jaxdis._core.spec import Spec
-from jaxdis.relations._alignment import neighbor_alignment
-from jaxdis.relations._binless import impact_intensity, mutual_information_neighbors, mutual_information_neural
+from jaxdis.relations._binless import (
+    impact_intensity,
+    mutual_information_neighbors,
+    mutual_information_neural,
+    neighbor_alignment,
+)
 from jaxdis.relations._correlation import correlation, r2
 from jaxdis.relations._information import mutual_information, mutual_information_equal_count, mutual_information_sampled
 from jaxdis.relations._learned import (

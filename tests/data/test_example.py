@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis.data._example import FILE
+from jaxdis.data._datasets import FILE
 
 
 def test_it_is_small_and_the_same_on_every_call():
