@@ -1,21 +1,8 @@
 """First-order optimizers: two in the library, whose step length is a hyperparameter, and all in optax.
 
 Wherever a method takes an ``optimizer``, it also takes an optax function, whose learning rate stays a hyperparameter
-that can be swept, or a transformation with its own steps, such as one with a schedule:
-
->>> import optax
->>> noise = np.random.default_rng(0).random((16, 8, 8, 1), np.float32)
->>> network = jaxdis.models.Mlp(hidden=(16,), num_codes=2)
->>> members = jaxdis.models.members({"beta": {"learning_rate": [1e-3, 1e-2]}})
->>> method = jaxdis.models.Vae(network=network, batch_size=8, optimizer=optax.lion)
->>> len(jaxdis.models.train(jaxdis.models.Config("noise", method=method, steps=3), *members, data=noise))
-2
->>> schedule = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(1e-3, 1000)))
->>> optimizer = jaxdis.models.Optax(schedule, name="clipped cosine")
->>> method = jaxdis.models.Vae(network=network, batch_size=8, optimizer=optimizer)
->>> members = jaxdis.models.members({"beta": {"beta": [1, 4]}})
->>> len(jaxdis.models.train(jaxdis.models.Config("noise", method=method, steps=3), *members, data=noise))
-2
+that can be swept, or a transformation with its own steps, such as one with a schedule
+(``tests/models/methods/test_optimizer.py`` has examples).
 
 Gradients of means over images are taken a few images at a time.
 """

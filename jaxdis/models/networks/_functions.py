@@ -11,44 +11,7 @@ A network is
 Encoding images ``[n, h, w, c]`` yields means and log-variances ``[n, d]`` each, and decoding codes ``[n, d]`` logits
 ``[n, h, w, c]``.
 
->>> import flax.linen as nn, jax.numpy as jnp
->>> from flax import nnx
->>> def trained(network):
-...     method = jaxdis.models.Vae(network=network, batch_size=8)
-...     members = jaxdis.models.members({"beta": {"beta": [1, 4]}}, seeds=2)
-...     noise = np.random.default_rng(0).random((16, 8, 8, 1), np.float32)
-...     config = jaxdis.models.Config("noise", method=method, steps=3)
-...     return jaxdis.models.train(config, *members, data=noise)
-
->>> class Encoder(nn.Module):
-...     @nn.compact
-...     def __call__(self, images):
-...         return jnp.split(nn.Dense(8)(images.reshape(len(images), -1)), 2, axis=1)
->>> class Decoder(nn.Module):
-...     @nn.compact
-...     def __call__(self, codes):
-...         return nn.Dense(64)(codes).reshape(-1, 8, 8, 1)
->>> len(trained((Encoder(), Decoder())))
-4
-
->>> class Linear(nnx.Module):
-...     def __init__(self, rngs):
-...         self.there, self.back = nnx.Linear(64, 8, rngs=rngs), nnx.Linear(4, 64, rngs=rngs)
-...     def encode(self, images):
-...         return jnp.split(self.there(images.reshape(-1, 64)), 2, axis=1)
-...     def decode(self, codes):
-...         return self.back(codes).reshape(-1, 8, 8, 1)
->>> len(trained(Linear))
-4
-
->>> def init(key):
-...     return {"there": jax.random.normal(key, (64, 8)) * 0.1, "back": jnp.zeros((4, 64))}
->>> def encode(params, images):
-...     return jnp.split(images.reshape(-1, 64) @ params["there"], 2, axis=1)
->>> def decode(params, codes):
-...     return (codes @ params["back"]).reshape(-1, 8, 8, 1)
->>> len(trained((init, encode, decode)))
-4
+``tests/models/networks/test_functions.py`` has an example of each.
 """
 
 import dataclasses

@@ -3,18 +3,9 @@
 An :class:`Objective` says what a user sets (``settings``: arguments named as in its paper → the hyperparameters for its
 loss) and what is minimized (``loss``: a pure function of :class:`~jaxdis.models.objectives._losses.Terms`). Five of the
 six rows share one loss, :func:`~jaxdis.models.objectives._losses.regularized`, whose coefficients are traced: a zoo may
-mix these objectives, and sweeping them compiles once. One's own objective is a function of terms and hyperparameters:
-
->>> def squared(terms: jaxdis.models.Terms, hyperparameters: jaxdis.models.Hyperparameters):
-...     return terms.reconstruction + hyperparameters.kl * (terms.mean**2).sum(1).mean()
->>> method = jaxdis.models.Vae(objective=squared, network=jaxdis.models.Mlp((16,), 2), batch_size=8)
->>> members = jaxdis.models.members({"squared": {"kl": [1, 4]}}, seeds=2, method=method)
->>> noise = np.random.default_rng(0).random((16, 8, 8, 1), np.float32)
->>> len(jaxdis.models.train(jaxdis.models.Config("noise", method=method, steps=3), *members, data=noise))
-4
-
-An :class:`Objective` as well has its own settings: ``Vae(objective=Objective(Settings, "weight", squared))``, where
-``Settings`` is a NamedTuple with defaults and a ``learning_rate``.
+mix these objectives, and sweeping them compiles once. One's own objective is a function of terms and hyperparameters,
+or an :class:`Objective` with its own settings, a NamedTuple with defaults and a ``learning_rate``: the guide
+``notebooks/add_your_own.ipynb`` has one.
 """
 
 import dataclasses
