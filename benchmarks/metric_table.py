@@ -16,7 +16,6 @@ from benchmarks.metric_record import MANY, MEMBERS, RECORD, ROWS, metric_of, nam
 from benchmarks.speed_table import digits
 from jaxdis._core.files import write_text
 from jaxdis._core.references import REFERENCES
-from jaxdis.metrics._metric import scalar_fields
 
 PAGE = Path(__file__).parent.parent / "notebooks" / "every_metric.md"
 # The test that holds a row to recorded values or to a known truth where no library of the agreement does.
@@ -121,7 +120,7 @@ def limits(name: str, metric) -> str:
     """The range that tests hold each field to."""
     from tests.metrics.test_ranges import RANGES  # tests import pytest, which the other commands do not need
 
-    columns = {field: name if field == "score" else f"{name}.{field}" for field in scalar_fields(metric)}
+    columns = {field: name if field == "score" else f"{name}.{field}" for field in metric.scalar_fields}
     texts = {field: interval(*RANGES.get(column, (0, 1))) for field, column in columns.items()}
     return texts.popitem()[1] if len(set(texts.values())) == 1 else by_field(texts)
 

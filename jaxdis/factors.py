@@ -112,10 +112,6 @@ class Factors:
         (('heart', 'square'), None)
         >>> factors.kinds
         ('classes', 'continuous')
-
-        Raises:
-          ValueError: for something that is no table, an unknown column, dates and other columns that cannot be factors,
-            missing values, text among numbers, or classes that hardly repeat.
         """
         chosen = [] if columns is None else listed([columns] if isinstance(columns, str) else columns)
         if chosen is None or not all(isinstance(name, str) for name in chosen):
@@ -190,13 +186,10 @@ class Factors:
     @classmethod
     @single_precision
     def checked(cls, factors, *, gaps: bool = False) -> "Factors":
-        """Construct factors from an array by :meth:`of`; return a :class:`Factors` unchanged after the same checks.
+        """Construct factors from an array by :meth:`of`; return a :class:`Factors`, which was checked once, unchanged.
 
         Args:
           gaps: whether values may be missing.
-
-        Raises:
-          ValueError: as :meth:`of`, or for missing values.
         """
         if not isinstance(factors, Factors):
             return cls.of(factors)
@@ -205,16 +198,20 @@ class Factors:
                 "factors: must have a value in every sample here, got missing ones; read them by "
                 "Factors.from_table(…, missing='drop')"
             )
-        cls.of(factors.values, factors.sizes, factors.names)
+        values, sizes = np.asarray(factors.values), factors.sizes
+        sound = (
+            values.ndim == 2 and values.shape[1] == len(sizes) and len(values) > 1 and bool(np.isfinite(values).all())
+        )
+        if sound:
+            most = np.array([np.inf if size is None else size for size in sizes])
+            sound = bool(((values.max(axis=0) < most) & ((values.min(axis=0) >= 0) | np.isinf(most))).all())
+        if not sound:  # made by hand
+            cls.of(factors.values, sizes, factors.names)
         return factors
 
     @single_precision
     def binned(self, bins: int = 20) -> "Factors":
-        """The same factors with every continuous one cut into equal-width bins, as classes 0 … bins − 1.
-
-        Raises:
-          ValueError: for fewer than 1 or more than 65,536 bins.
-        """
+        """The same factors with every continuous one cut into equal-width bins, as classes 0 … bins − 1."""
         bins = checked_value("bins", Annotated[int, Range(1, MOST_CLASSES)], bins)
         values = np.asarray(self.values, float)
         low, high = values.min(axis=0), values.max(axis=0)
@@ -248,6 +245,24 @@ class Factors:
         kept = {"rows": self.rows, "num_rows": self.num_rows}
         return dataclasses.replace(split, periods=periods, present=present, **kept)
 
+    def at_rows(self, array, axis: int = -2):
+        """Take the rows in an array that these factors' table kept, if the array has all rows of the table."""
+        if array is None or self.rows is None:
+            return array
+        array = array if hasattr(array, "shape") else np.asarray(array)
+        if len(array.shape) < abs(axis) or array.shape[axis] != self.num_rows:
+            return array
+        return array[self.rows] if axis == 0 else array[(..., self.rows, *(slice(None),) * (-axis - 1))]
+
+    def bare(self) -> "Factors":
+        """The same factors without what is known of their table, as programs see them."""
+        return dataclasses.replace(self, classes=None, rows=None, num_rows=None, present=None)
+
+    def alike(self, values) -> "Factors":
+        """The same factors on other samples, given as :class:`Factors` or as an array in this form; not checked."""
+        values = values.values if isinstance(values, Factors) else jnp.asarray(values, self.values.dtype)
+        return dataclasses.replace(self.bare(), values=values)
+
     @property
     def num_samples(self) -> int:
         return self.values.shape[0]
@@ -274,9 +289,6 @@ class Factors:
 
         Args:
           rows: ``[r]`` sample numbers from 0, or ``[n]`` truth values.
-
-        Raises:
-          ValueError: for anything else. Traced rows are not looked at; those beyond the last sample take the last.
         """
         if not isinstance(rows, jax.core.Tracer):
             given = np.asarray(rows)

@@ -15,7 +15,7 @@ from sphinx.ext.napoleon import Config, GoogleDocstring
 import jaxdis
 from jaxdis._core.references import REFERENCES
 from jaxdis.cli._listing import rows_of
-from jaxdis.evaluation._numbering import without_order
+from jaxdis.evaluation._factor_kinds import without_order
 from jaxdis.metrics import METRICS
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness import printed_in
@@ -191,7 +191,7 @@ def _of_packages(folder: Path) -> None:
 
 def _of_name(path: str, thing) -> list[str]:
     if inspect.isclass(thing):
-        return [f".. autoclass:: {path}", "   :members:", ""]
+        return [f".. autoclass:: {path}", "   :members:", "   :inherited-members: dict, tuple", ""]
     if isinstance(thing, dict):
         return [f".. py:data:: {path}", "", f"   {len(thing)} entries by name: {', '.join(map(str, thing))}.", ""]
     return [f".. autofunction:: {path}", ""] if callable(thing) else []

@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -37,6 +38,17 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
     exec(compile(text, "README.md", "exec"), names)
     assert (tmp_path / "scores.csv").exists()
     assert np.isfinite(names["scores"]["mig"]).all()
+
+
+@pytest.mark.slow
+def test_a_metric_as_a_term_of_a_loss_is_raised_on_other_images(capsys):
+    text = "\n".join(blocks("notebooks/metric_as_a_loss.md", "python"))
+    with jax.numpy_dtype_promotion("standard"):  # optax's Adam mixes types
+        exec(compile(text, "metric_as_a_loss.md", "exec"), {})
+    found = {
+        line.split()[0]: list(map(float, re.findall(r"\d\.\d*", line))) for line in capsys.readouterr().out.splitlines()
+    }
+    assert found["mcc"][1] > found["mcc"][0] + 0.1
 
 
 def commands() -> list[str]:

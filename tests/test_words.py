@@ -65,7 +65,10 @@ def public_docstrings() -> list[str]:
     modules = [importlib.import_module(name) for name in public_modules()]
     public = [getattr(module, name) for module in modules for name in module.__all__]
     things = {id(one): one for one in public if inspect.isclass(one) or inspect.isfunction(one)}.values()
-    members = [one for thing in things if inspect.isclass(thing) for name, one in vars(thing).items() if name[0] != "_"]
+    kinds = [
+        kind for thing in things if inspect.isclass(thing) for kind in thing.__mro__ if "jaxdis" in kind.__module__
+    ]
+    members = [one for kind in dict.fromkeys(kinds) for name, one in vars(kind).items() if name[0] != "_"]
     methods = [one for one in members if inspect.isfunction(one) or isinstance(one, classmethod | property)]
     return [without_examples(inspect.getdoc(one)) for one in (*things, *methods) if one.__doc__]
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, Num
 
-from jaxdis._core.kernels.kernel import entries_at, placed_at
+from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.options import shown
 
 # Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.
@@ -152,7 +152,9 @@ def moments(
     unit = jnp.where(reach > 0, reach, 1.0)
     moved = moved / unit[None, :]
     mean = weighted_mean(moved, weights)
-    deviation = jnp.sqrt(weighted_mean((moved - mean[None, :]) ** 2, weights)) * unit
+    variance = weighted_mean((moved - mean[None, :]) ** 2, weights)
+    # The root of 0 has no derivative.
+    deviation = jnp.where(variance > 0, jnp.sqrt(jnp.where(variance > 0, variance, 1.0)), 0.0) * unit
     rounding = rounding_of(jnp.abs(jnp.where(counted, columns, 0.0)).max(axis=0))
     return first + mean * unit, jnp.where(deviation > rounding, deviation, 0.0)
 
@@ -246,7 +248,7 @@ def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
 
 
 def as_numpy(array, name: str, advice: str = "; convert it by numpy.asarray(…, float)") -> np.ndarray:
-    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers."""
+    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or nested lists with numbers."""
     if isinstance(array, jax.core.Tracer):
         raise ValueError(f"{name}: must be concrete numbers, got a traced array; call this outside jit and vmap")
     if isinstance(array, jax.Array) and array.is_deleted():

@@ -58,7 +58,7 @@ def limit_of(device: jax.Device) -> int:
 
 
 class Bounded:
-    """A program of several members that runs as many of them together as the memory of a device allows.
+    """A program for several members that runs as many together as the memory of a device allows.
 
     Args:
       statics: ``statics(at_once, *arguments)``: its static arguments with that many members together.

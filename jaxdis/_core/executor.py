@@ -9,7 +9,7 @@ several members run at once. :func:`map_members` adds chunks, so that a zoo of a
 import dataclasses
 import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,27 +36,25 @@ class Layout:
       devices: each holds an equal share of the members.
       at_once: members that run together on one device (``vmap``); with 1, they run one after another (``lax.map``).
       deterministic: whether programs repeat their results bit by bit on platforms that need to be told.
+      platform: whose forms are traced.
+      mesh: the devices; None for the default device alone.
     """
 
     devices: tuple[jax.Device, ...]
     at_once: int = 1
     deterministic: bool = False
 
+    def __post_init__(self):
+        # The platform whose forms are traced. Without a mesh, a program for the default device alone starts faster.
+        alone = self.devices == tuple(jax.devices()[:1])
+        object.__setattr__(self, "platform", platform_of(self.devices))
+        object.__setattr__(self, "mesh", None if alone else Mesh(np.array(self.devices), (AXIS,)))
+
     @classmethod
     def over(cls, devices: Sequence[jax.Device] | None, count: int, at_once: int = 1) -> "Layout":
         """How ``count`` members lie over devices (None: all on the default backend), at most one per member."""
         devices = tuple(jax.devices()) if devices is None else tuple(devices)
         return cls(devices[: max(1, min(len(devices), count))], at_once)
-
-    @property
-    def platform(self) -> str:
-        """The platform whose forms are traced."""
-        return platform_of(self.devices)
-
-    @property
-    def mesh(self) -> Mesh | None:
-        """None for the default device alone: a program without a mesh starts faster."""
-        return None if self.devices == tuple(jax.devices()[:1]) else Mesh(np.array(self.devices), (AXIS,))
 
     def place(self, members: Any) -> Any:
         """Leaves ``[m, …]`` on the devices; the last member is repeated until all devices hold equally many."""
@@ -88,21 +86,18 @@ class Layout:
         def on_one_device(rows, shared):
             members, counts = rows
 
-            def of_member(number):
+            def of_member(number, results=None):
                 member = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, keepdims=False), members)
-                return traced_once(member, shared)
-
-            def fill(number, results):
-                return jax.tree.map(
-                    lambda rows, row: jax.lax.dynamic_update_index_in_dim(rows, row, number, 0),
-                    results,
-                    of_member(number),
-                )
+                result = traced_once(member, shared)
+                if results is None:
+                    return result
+                fill = functools.partial(jax.lax.dynamic_update_index_in_dim, index=number, axis=0)
+                return jax.tree.map(fill, results, result)
 
             size = jax.tree.leaves(members)[0].shape[0]
             shapes = jax.eval_shape(of_member, jnp.int32(0))
             results = jax.tree.map(lambda result: jnp.zeros((size, *result.shape), result.dtype), shapes)
-            return jax.lax.fori_loop(0, counts[0], fill, results)
+            return jax.lax.fori_loop(0, counts[0], of_member, results)
 
         return self.spread(on_one_device, (members, counts), shared)
 
@@ -178,46 +173,24 @@ def map_stages(
     """
     runtime.keep_programs()
     count = jax.tree.leaves(members)[0].shape[0]
-    layout = Layout.over(devices, count)
-    on_cpu = layout.platform == "cpu"
-    if devices is not None and on_cpu:
-        layout = Layout(devices)
-    layout = dataclasses.replace(layout, deterministic=deterministic and layout.platform in DETERMINISTIC_OPTIONS)
-    num_devices = len(layout.devices)
-    # Without a mesh, a single program takes host arrays, which starts faster than placing them first.
-    placed = layout.mesh is not None or len(stages) > 1
-    bounded = batch_size is None and not on_cpu
-    if bounded:
-        most = most_in_a_chunk(count, members, num_devices, batches.INPUT_BYTES * num_devices) // num_devices
-        sizes = [size * num_devices for size in batches.rungs_of(-(-count // num_devices), most)]
-    else:
-        most = most_in_a_chunk(count, members, num_devices, chunk_bytes)
-        if batch_size in (1, None):
-            size = num_devices if 2 * count <= FEW * num_devices else min(FEW * num_devices, most)
-        else:
-            size = even_size(count, most, num_devices)
-        sizes = [size] * -(-count // size)
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    chunks = Chunks.of(members, count, batch_size, devices, deterministic, chunk_bytes)
+    layout, num_devices = chunks.layout, len(chunks.layout.devices)
+    starts = np.cumsum([0, *chunks.sizes[:-1]]).tolist()
 
     @functools.cache
     def program(stage):
-        shared = shared_of(stage)
-        shared = layout.share(shared) if layout.mesh is not None else shared
-
-        def statics(at_once, *arguments):
-            each = jax.tree.leaves(arguments[0])[0].shape[0] // num_devices if arguments else at_once
-            return function, stage, dataclasses.replace(layout, at_once=min(at_once, each))
-
-        if not bounded:
-            return functools.partial(_run, *statics(batch_size or 1)), shared
-        at_once = batches.together(max(sizes) // num_devices, layout.platform, seconds_of(stage))
-        return batches.Bounded(_run, statics, at_once, batches.limit_of(layout.devices[0])), shared
+        shared = layout.share(shared_of(stage)) if layout.mesh is not None else shared_of(stage)
+        if chunks.bounded:
+            return _bounded(function, stage, chunks, seconds_of(stage)), shared
+        of_stage = dataclasses.replace(layout, at_once=batch_size or 1)
+        return functools.partial(_run, function, stage, of_stage), shared
 
     def results():
-        for start, size in zip(starts, sizes, strict=True):
+        for start, size in zip(starts, chunks.sizes, strict=True):
             rows = np.minimum(np.arange(start, start + size), count - 1)
             chunk = jax.tree.map(lambda leaf, rows=rows: take(leaf, rows), members)
-            chunk = layout.place(chunk) if placed else chunk
+            # Without a mesh, a single program takes host arrays, which starts faster than placing them first.
+            chunk = layout.place(chunk) if layout.mesh is not None or len(stages) > 1 else chunk
             each = size // num_devices
             real = np.clip(count - start - each * np.arange(num_devices), 0, each).astype(np.int32)
             for stage in stages:
@@ -227,7 +200,7 @@ def map_stages(
     finished = [[] for _ in stages]
     for number, part in enumerate(fetched(results(), first=0 if arrived is None else len(stages))):
         chunk, stage = divmod(number, len(stages))
-        start, done = starts[chunk], min(starts[chunk] + sizes[chunk], count)
+        start, done = starts[chunk], min(starts[chunk] + chunks.sizes[chunk], count)
         part = jax.tree.map(lambda rows, real=done - start: rows[:real], part)
         finished[stage].append(part)
         if arrived is not None:
@@ -237,11 +210,50 @@ def map_stages(
     return [jax.tree.map(lambda *parts: np.concatenate(parts), *parts) for parts in finished]
 
 
+class Chunks(NamedTuple):
+    """How members pass over devices: the size of each chunk, and whether memory bounds how many run at once."""
+
+    layout: Layout
+    sizes: list[int]
+    bounded: bool
+
+    @classmethod
+    def of(cls, members: Any, count: int, batch_size: int | None, devices, deterministic: bool, bytes: int) -> "Chunks":
+        """Choose the sizes; arguments as for :func:`map_stages`."""
+        used = tuple(jax.devices()) if devices is None else tuple(devices)
+        if devices is None or used[0].platform != "cpu":
+            used = used[: max(1, count)]
+        layout = Layout(used, deterministic=deterministic and platform_of(used) in DETERMINISTIC_OPTIONS)
+        on_devices, bounded = len(used), batch_size is None and layout.platform != "cpu"
+        if bounded:
+            most = most_in_a_chunk(count, members, on_devices, batches.INPUT_BYTES * on_devices) // on_devices
+            return cls(layout, [size * on_devices for size in batches.rungs_of(-(-count // on_devices), most)], True)
+        if batch_size in (1, None) and 2 * count <= FEW * on_devices:
+            size = on_devices
+        else:
+            most = most_in_a_chunk(count, members, on_devices, bytes)
+            size = min(FEW * on_devices, most) if batch_size in (1, None) else even_size(count, most, on_devices)
+        return cls(layout, [size] * -(-count // size), False)
+
+
+def _bounded(function: Callable, stage: Hashable, chunks: Chunks, seconds: float) -> batches.Bounded:
+    """The program for as many members at once as the memory of a device allows."""
+    layout, num_devices = chunks.layout, len(chunks.layout.devices)
+
+    def statics(at_once, *arguments):
+        each = jax.tree.leaves(arguments[0])[0].shape[0] // num_devices if arguments else at_once
+        return function, stage, dataclasses.replace(layout, at_once=min(at_once, each))
+
+    at_once = batches.together(max(chunks.sizes) // num_devices, layout.platform, seconds)
+    return batches.Bounded(_run, statics, at_once, batches.limit_of(layout.devices[0]))
+
+
 @functools.partial(Program, layout=2, static_argnums=(0, 1, 2))
 def _run(function, static, layout: Layout, members, counts, shared):
     if layout.at_once > 1:
         return layout.map(functools.partial(function, static), members, shared)
-    of_member = programs.kept(function, static) if layout.platform == "cpu" else functools.partial(function, static)
+    on_disk = layout.platform == "cpu" and programs.folder_of_programs is not None
+    of_member = programs.kept(function, static) if on_disk else functools.partial(function, static)
     return layout.map_first(of_member, members, counts, shared)
 
 
@@ -261,7 +273,8 @@ def fetched(running: Iterable, first: int = 0) -> Iterator:
 
 def most_in_a_chunk(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:
     """Members that fit a chunk, the same number on each device."""
-    bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in map(_sized, jax.tree.leaves(members))) / count
+    leaves = (leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in jax.tree.leaves(members))
+    bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) / count
     return max(num_devices, int(chunk_bytes / max(bytes_each, 1)) // num_devices * num_devices)
 
 
@@ -287,7 +300,3 @@ def take(leaf, rows: np.ndarray):
     if rows[-1] - rows[0] == len(rows) - 1:
         return leaf[rows[0] : rows[-1] + 1]
     return leaf[rows] if isinstance(leaf, np.ndarray) else jnp.take(leaf, rows, axis=0)
-
-
-def _sized(leaf):
-    return leaf if hasattr(leaf, "itemsize") or hasattr(leaf, "dtype") else np.asarray(leaf)

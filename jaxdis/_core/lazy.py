@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def attach(package: str, stub: str) -> tuple[Callable, Callable, list[str]]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if homes[name] == package:
             return importlib.import_module(f"{package}.{name}")
-        return getattr(importlib.import_module(homes[name]), name)
+        found = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, found)  # from now on without this function
+        return found
 
     return load, lambda: sorted(homes), sorted(name for name, home in homes.items() if home != package)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis._core.kernels.kernel import Kernel
+from jaxdis._core.platforms import Kernel
 
 # What precedes the name of a loop in the scopes of a program.
 MARK = "turns:"

@@ -1,13 +1,15 @@
 """The platform on which a program will run, as a value that is read while the program is traced.
 
-Several primitives have one form for CPUs and one for accelerators. Which is traced depends on the devices that will run
-the program, not on the process's default device: :class:`jaxdis._core.executor.Layout` traces what it places within
-:func:`tracing_for`, and JAX keeps traces for different platforms apart.
+Several primitives have one form for CPUs and one for accelerators: each is a :class:`Kernel`. Which is traced depends
+on the devices that will run the program, not on the process's default device: :class:`jaxdis._core.executor.Layout`
+traces what it places within :func:`tracing_for`, and JAX keeps traces for different platforms apart.
 """
 
+import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import jax
 
@@ -71,18 +73,45 @@ class Program:
             for deterministic, more in ((False, {}), (True, DETERMINISTIC_OPTIONS.get(platform, {})))
         }
 
-    def _chosen(self, arguments):
-        layout = arguments[self._layout]
+    def __call__(self, *arguments):
+        return self.of(arguments[self._layout])(*arguments)
+
+    def of(self, layout):
+        """The function as it is jitted for a layout's platform."""
         return self._of.get((layout.devices[0].platform, layout.deterministic), self._plain)
 
-    def __call__(self, *arguments):
-        return self._chosen(arguments)(*arguments)
-
     def trace(self, *arguments):
-        return self._chosen(arguments).trace(*arguments)
+        return self.of(arguments[self._layout]).trace(*arguments)
 
     def lower(self, *arguments):
-        return self._chosen(arguments).lower(*arguments)
+        return self.of(arguments[self._layout]).lower(*arguments)
 
     def _cache_size(self) -> int:
         return sum(program._cache_size() for program in (self._plain, *self._of.values()))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kernel:
+    """A function that takes the form of the platform on which it will run.
+
+    Attributes:
+      reference: the definition on the host, as plain as it can be written. Tests call it; programs do not.
+      forms: functions that jit and vmap accept, by name.
+      in_place: whether the accelerators' form adds to places that are known at run time; deterministic programs for
+        GPUs then take the TPUs' form.
+    """
+
+    reference: Callable
+    forms: Mapping[str, Callable]
+    cpu: str
+    accelerator: str
+    tpu: str | None = None
+    in_place: bool = False
+
+    def __call__(self, *arguments, form: str | None = None, **options) -> Any:
+        if form is None:
+            form, platform = self.cpu, traced_platform()
+            if platform != "cpu":
+                as_on_tpus = not adds_in_place() if self.in_place else platform == "tpu"
+                form = self.tpu if self.tpu and as_on_tpus else self.accelerator
+        return self.forms[form](*arguments, **options)

@@ -40,7 +40,8 @@ DEBUGGING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs", "jax_debug_k
 # Custom calls that JAX does not guarantee across versions; a file is only read by the version that wrote it.
 SAME_VERSION = ("LayoutConstraint",)
 
-_folder: Path | None = None
+# Where traced functions are kept; None: nowhere.
+folder_of_programs: Path | None = None
 
 
 class _Unknown(Exception):
@@ -49,8 +50,8 @@ class _Unknown(Exception):
 
 def keep_in(folder: Path | None) -> None:
     """Keep traced functions in a folder, or no longer (None)."""
-    global _folder
-    _folder = folder
+    global folder_of_programs
+    folder_of_programs = folder
 
 
 def kept(function: Callable, static: Hashable) -> Callable:
@@ -59,7 +60,11 @@ def kept(function: Callable, static: Hashable) -> Callable:
     Functions and static arguments that are not of this package are traced as usual.
     """
     whole = functools.partial(function, static)
-    used = _folder is not None and jax.config.jax_enable_compilation_cache and jax.sharding.get_abstract_mesh().empty
+    used = (
+        folder_of_programs is not None
+        and jax.config.jax_enable_compilation_cache
+        and jax.sharding.get_abstract_mesh().empty
+    )
     if not used or any(map(_setting, DEBUGGING)) or _stamps() != _STAMPS or not _sources():
         return whole
     try:
@@ -74,7 +79,7 @@ def _call(function: Callable, identity: str, *arguments):
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
     settings = [f"{name}={_setting(name)}" for name in SETTINGS]
     key = "\n".join([_sources(), *settings, identity, str(tree), *map(str, shapes)])
-    path = _folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
+    path = folder_of_programs / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
     found = _read(path) or _write(path, function, tree, shapes)
     if found is None:
         return function(*arguments)

@@ -14,9 +14,6 @@ from jaxtyping import AbstractArray
 from jaxdis._core.options import checked_value, shown
 from jaxdis._core.precision import exact_products, single_precision
 
-# Options that judge what was trained: the same random numbers are drawn whatever they are.
-JUDGING = frozenset({"chance"})
-
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Spec:
@@ -25,6 +22,17 @@ class Spec:
     The signature of the function decides which arrays it reads besides codes and factors (:class:`Reads`); every other
     keyword-only argument is a static option and needs a default. ``title`` is a name for readers and is ignored in
     comparisons.
+
+    Attributes:
+      name: the function's.
+      all_options: every static option and its value.
+      reads: which arrays the function reads besides codes and factors.
+      traits: what :func:`metric` declares of the function.
+      errors: the fields of its result that are best when they are low.
+      distinct_samples: whether the function requires distinct samples.
+      needs_classes: whether continuous factors are left out.
+      needs_order: whether nominal factors are left out.
+      needs_validation: whether validation samples decide between several option values.
     """
 
     function: Callable
@@ -34,7 +42,25 @@ class Spec:
     def __post_init__(self):
         if not callable(self.function):
             raise ValueError(f"function: must be a function of codes and factors, got {shown(self.function)}")
-        object.__setattr__(self, "options", _checked_options(self.function, self.options))
+        options, traits = _checked_options(self.function, self.options), getattr(self.function, "traits", _NO_TRAITS)
+        every = {**_static_options(self.function), **dict(options)}
+        several = every.get(traits.chooses)
+        found = {
+            "options": options,
+            "name": getattr(self.function, "__name__", type(self.function).__name__),
+            "all_options": every,
+            "reads": _reads(self.function),
+            "traits": traits,
+            "errors": () if traits.unless and every[traits.unless] else traits.errors,
+            "distinct_samples": traits.distinct_samples,
+            "needs_classes": traits.needs_classes and every.get("factor_bins") is None,
+            "needs_order": traits.needs_order is True or traits.needs_order in dict(options).values(),
+            "needs_validation": isinstance(several, tuple) and len(several) > 1,
+        }
+        if traits.starts_from is None:
+            found["base"] = None
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         """``mutual_information(bins=30)``, or the name alone without options."""
@@ -47,33 +73,9 @@ class Spec:
         return self.function(*args, **dict(self.options), **kwargs)
 
     @property
-    def name(self) -> str:
-        return getattr(self.function, "__name__", type(self.function).__name__)
-
-    @property
     def summary(self) -> str:
         """The first line of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n")[0]
-
-    @property
-    def all_options(self) -> dict[str, Any]:
-        """Every static option and its value in this spec."""
-        return {**_static_options(self.function), **dict(self.options)}
-
-    @property
-    def reads(self) -> "Reads":
-        """Which arrays the function reads besides codes and factors."""
-        return _reads(self.function)
-
-    @property
-    def traits(self) -> "Traits":
-        """What :func:`metric` declares of the function."""
-        return getattr(self.function, "traits", _NO_TRAITS)
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """The fields of its result that are best when they are low."""
-        return () if self.traits.unless and self.all_options[self.traits.unless] else self.traits.errors
 
     @single_precision
     def prepare(self, key, factors) -> Any:
@@ -84,35 +86,12 @@ class Spec:
         options = {name: value for name, value in self.all_options.items() if name in _parameters(make)}
         return make(key, factors, **options) if "key" in _parameters(make) else make(factors, **options)
 
-    @property
+    @functools.cached_property
     def base(self) -> "Spec | None":
-        """The function whose result this one can reuse, with the options that both have."""
+        """The function whose result this one can reuse, with the options that both have; None for most."""
         function = self.traits.starts_from
-        if function is None:
-            return None
         shared = _static_options(function)
         return Spec(function).with_options(**{name: value for name, value in self.options if name in shared})
-
-    @property
-    def distinct_samples(self) -> bool:
-        """Whether the function requires distinct samples."""
-        return self.traits.distinct_samples
-
-    @property
-    def needs_classes(self) -> bool:
-        """Whether continuous factors are left out."""
-        return self.traits.needs_classes and self.all_options.get("factor_bins") is None
-
-    @property
-    def needs_order(self) -> bool:
-        """Whether nominal factors are left out."""
-        return self.traits.needs_order is True or self.traits.needs_order in dict(self.options).values()
-
-    @property
-    def needs_validation(self) -> bool:
-        """Whether validation samples decide between several option values."""
-        values = self.all_options.get(self.traits.chooses)
-        return isinstance(values, tuple) and len(values) > 1
 
     def with_options(self, **options: Any) -> "Spec":
         """The same function with other options.
@@ -126,16 +105,16 @@ class Spec:
         """Name and all options as plain data, which belong to the identity of a study's cells."""
         return {"function": self.name, "options": self.all_options}
 
-    @property
+    @functools.cached_property
     def seed(self) -> int:
-        """A number that depends only on the name and the options, less those that judge what was drawn; it is folded
+        """A number that depends only on the name and the options, less one that judges what was drawn; it is folded
         into a member's random key.
 
         A function that can start from another has the seed of the other, so that both draw the same random numbers.
         """
         if self.base:
             return self.base.seed
-        options = {name: value for name, value in self.all_options.items() if name not in JUDGING}
+        options = {name: value for name, value in self.all_options.items() if name != self.traits.judges}
         return zlib.crc32(json.dumps(self.describe() | {"options": options}, sort_keys=True, default=str).encode())
 
 
@@ -156,6 +135,10 @@ class Traits:
         stochastic) and any of its options.
       starts_from: the function whose result, on the same samples and with the same key, its argument ``base`` may be,
         so that metrics that use both fit once. Without ``base``, it computes everything itself.
+      of_values: it takes class numbers as values: distances between them matter, and how many there are does not.
+        Others only ask which samples have the same class.
+      on_a_line: it reads continuous factors as numbers on a line, on which 359° are far from 0°.
+      judges: the option that judges what was trained; the same random numbers are drawn whatever it is.
       placed: it reads where codes are, not only how they spread: its bins are fixed, or an intercept is penalized.
     """
 
@@ -167,6 +150,9 @@ class Traits:
     chooses: str | None = None
     prepare: Callable | None = None
     starts_from: Callable | None = None
+    of_values: bool = False
+    on_a_line: bool = False
+    judges: str | None = None
     placed: bool = False
 
 
@@ -198,7 +184,11 @@ def metric(**traits) -> Callable:
 
 
 class Reads(NamedTuple):
-    """Which arrays a function of one representation takes besides codes and factors, by its arguments' names.
+    """Which arrays a function of one representation takes besides codes and factors.
+
+    A function asks for them by the names of its arguments, as a test asks pytest for fixtures: one that has an argument
+    ``weights`` can weight samples and is given weights, one that has none is never given any. Every other keyword is an
+    option. The key, if there is one, is the first argument.
 
     Attributes:
       key: it is stochastic.

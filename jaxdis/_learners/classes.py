@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import along_rows, class_counts, class_order, ordered_keys, settled, stable_order
-from jaxdis._core.kernels.kernel import entries_at
+from jaxdis._core.kernels.entries import entries_at
 from jaxdis._core.kernels.sums import of_own_class, spread_over_classes, sums_over_classes
 from jaxdis._core.loops import each, repeat
 

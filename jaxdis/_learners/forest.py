@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt
 
 from jaxdis._core import random
 from jaxdis._core.arrays import along_rows, moments, power_of_two_below, running_in_runs, safe_divide, stable_order
-from jaxdis._core.kernels.kernel import entries_at, placed_at
+from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.loops import each
 from jaxdis._learners.splits import quantile_bins
 from jaxdis._learners.trees import RESOLUTION, TIE, canonical_order, lanes

@@ -159,7 +159,7 @@ class Problem(NamedTuple):
 
 
 def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 1) -> Problem:
-    """The problem of samples, of which each of the parts holds equally many, one part after the other."""
+    """The problem for samples, equally many in each part, one part after the other."""
     n, d = codes.shape
     groups = Groups.of(sizes)
     weights = jnp.ones((n, 1)) if weights is None else weights.reshape(n, -1)

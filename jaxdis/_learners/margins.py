@@ -166,7 +166,7 @@ def margin_accuracy(model: Margins, codes: Float[Array, "n d"], classes: Int[Arr
 
 
 def _prefix_sums(rows: Float[Array, "d n"]) -> Float[Array, "d m"]:
-    """Sums of the first 0 … n entries of each row, in two levels so that rounding errors stay those of short sums."""
+    """Sums over the first 0 … n entries in each row, in two levels so that rounding errors stay those of short sums."""
     d, n = rows.shape
     blocks = -(-n // BLOCK)
     cut = jnp.pad(rows, ((0, 0), (0, blocks * BLOCK - n))).reshape(d, blocks, BLOCK)

@@ -20,7 +20,7 @@ from jaxdis._core.arrays import (
     settled,
     stable_order,
 )
-from jaxdis._core.kernels.kernel import entries_at
+from jaxdis._core.kernels.entries import entries_at
 from jaxdis._core.kernels.order import chunk_rows, radii, smallest
 from jaxdis._core.loops import each, repeat, times, unrolled
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt
 
 from jaxdis._core.arrays import along_rows, ordered_keys, sort_columns, stable_order
-from jaxdis._core.kernels.kernel import entries_at, placed_at
+from jaxdis._core.kernels.entries import entries_at, placed_at
 from jaxdis._core.kernels.sums import even_bins, running_sums, sums_in_bins
 from jaxdis._core.loops import each, repeat
 from jaxdis._core.platforms import adds_in_place, on_cpu

@@ -24,7 +24,7 @@ from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
-from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
+from jaxdis.evaluation._run import seconds_of, shared_by, stages_of
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Genesis, InfoGan, Iodine, Mlp, Monet, ResnetVae, Vae, locatello

@@ -28,7 +28,7 @@ from jaxdis.cli import _throughput as throughput
 from jaxdis.cli._estimates import judged, turns_of
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import MemberCodes, Shared, score_member_often
-from jaxdis.evaluation._stages import seconds_of, shared_by, stages_of
+from jaxdis.evaluation._run import seconds_of, shared_by, stages_of
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS
 from jaxdis.models import InfoGan, Mlp, Monet, Vae, locatello, members
@@ -267,7 +267,7 @@ def _scores(samples: int, end: float, finished: dict) -> Iterator[dict]:
 
 
 def _training(samples: int, end: float, finished: dict) -> Iterator[dict]:
-    """Time of an update of a zoo: one by one and together, at full and at fast precision, by kind of convolution."""
+    """Time an update of a zoo: one by one and together, at full and at fast precision, by kind of convolution."""
     return _rows(finished["training"], trainings(), _trained, end)
 
 

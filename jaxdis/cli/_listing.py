@@ -89,6 +89,7 @@ def _of_metric(name: str, metric) -> Row:
     title = f"{about.title}. {about.question}"
     if name in STANDARD_OF_ENCODERS:
         title += " [standard]" if name in STANDARD else " [standard for encoders]"
+    title += " [differentiable]" if about.differentiable else ""
     claims = f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}."
     text = "\n\n".join((title, claims, _facts(metric), _costs(metric), *map(_of_spec, parts)))
     return Row(name, title, claimed or _UNCLAIMED, about.references, text)
@@ -96,7 +97,7 @@ def _of_metric(name: str, metric) -> Row:
 
 def _facts(metric) -> str:
     """What a metric reads and how to read it, as a list."""
-    from jaxdis.evaluation._numbering import without_order
+    from jaxdis.evaluation._factor_kinds import without_order
 
     source, about = metric.source, metric.about
     cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""
@@ -111,14 +112,21 @@ def _facts(metric) -> str:
         "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",
         "Posterior variances": "read if they are given" if source.reads.variances else "not read",
+        "Gradient with respect to codes": _gradient(metric),
         "Simulator": "used by evaluate_encoder and jaxdis score ZOO to fix factors" if about.intervenes else "not used",
     }
     return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
 
 
+def _gradient(metric) -> str:
+    if metric.about.differentiable:
+        return "finite, and not 0 for codes that vary smoothly: the metric may be a term of a loss"
+    return "0 almost everywhere" + (", unless variances are given" if metric.source.reads.variances else "")
+
+
 def _costs(metric) -> str:
     """The time at a usual size, and the formulas by which an evaluation is refused, or announced as long."""
-    from jaxdis.evaluation._costs import seconds_of, terms_of, usual_seconds
+    from jaxdis.evaluation._costs import said, seconds_of, terms_of, usual_seconds
 
     usual, seconds, of_few = usual_seconds(metric), *(seconds_of(metric.source, codes) for codes in (0, 1))
     few = f", with fewer than 256 codes {of_few}" if of_few != seconds else ""
@@ -127,7 +135,7 @@ Takes {"less than 0.1 s" if usual < 0.1 else f"about {usual:.2g} s"} per member 
 dSprites' factors on one core.
 
 A member with n samples, d codes and k factors of v classes together needs about
-- memory: {terms_of(metric.source)},
+- memory: {said(terms_of(metric.source))},
 - time on one core: {"not measured" if seconds is None else seconds}{few}."""
 
 

@@ -57,7 +57,7 @@ class Report:
         images = self._images(codes.shape[1])
         metrics = "standard" if self.metrics == ("standard",) else plan
         scores = evaluate(codes, factors, metrics, self.seed, members=members, progress=True)
-        scored = {n: metric for n, metric in plan.items() if any(terminal.owns(n, column) for column in scores)}
+        scored = {n: metric for n, metric in plan.items() if any(column.metric == n for column in scores)}
         self.out.mkdir(parents=True, exist_ok=True)
         path = write_codes_report(self.out, scores, scored, codes, factors, self.title, images)
         terminal.write_line(f"table:  {self.out / 'results.csv'}")

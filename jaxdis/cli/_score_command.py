@@ -221,10 +221,10 @@ class Score:
         import numpy as np
 
         from jaxdis.cli._score_tables import in_brief
-        from jaxdis.evaluation._affordable import said_before
         from jaxdis.evaluation._arrays_file import load_arrays
+        from jaxdis.evaluation._costs import said_before
         from jaxdis.evaluation._evaluate import evaluate
-        from jaxdis.evaluation._stages import stages_of
+        from jaxdis.evaluation._run import stages_of
 
         key = jax.random.key(self.seed)
         how = {name: getattr(self, name) for name in ("bootstrap", "batch_size", "on_memory", "deterministic")}

@@ -15,10 +15,9 @@ from rich.text import Text
 
 from jaxdis._core.files import column_of_texts, csv_text, read_csv, write_text, write_whole
 from jaxdis.cli import _terminal as terminal
-from jaxdis.evaluation import _affordable as affordable
-from jaxdis.evaluation._affordable import Run
-from jaxdis.evaluation._costs import Size
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation import _costs as costs
+from jaxdis.evaluation._costs import Load, Size
+from jaxdis.evaluation._run import seconds_of, stages_of
 from jaxdis.evaluation._score_table import (
     CHANCE,
     INTERVAL,
@@ -30,8 +29,8 @@ from jaxdis.evaluation._score_table import (
     mean,
     together,
 )
-from jaxdis.evaluation._stages import seconds_of, stages_of
-from jaxdis.metrics._metric import is_error
+from jaxdis.evaluation._scores import Scores
+from jaxdis.metrics._metric import Column
 
 # Metrics that take no longer for 10,000 samples, in seconds, are computed for all files before any other.
 QUICK = 0.1
@@ -62,8 +61,8 @@ def say_seconds(arrays, plan: Mapping, count: int, bootstrap: int, null: int) ->
         return
     members = count * (1 if arrays.codes.ndim == 2 else len(arrays.codes))
     size = Size.of(*arrays.codes.shape[-2:], arrays.factors.sizes)
-    run = Run.of(size, 0, members, batch_size=None, devices=None, bootstrap=bootstrap, null=null)
-    affordable.say_seconds(tuple(plan.items()), run)
+    load = Load.of(size, 0, members, batch_size=None, devices=None, bootstrap=bootstrap, null=null)
+    costs.say_seconds(tuple(plan.items()), load)
 
 
 def now_and_then(write: Callable) -> Callable:
@@ -110,12 +109,8 @@ def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
         return first
     fields = {field: {name: each for t in tables for name, each in getattr(t, field).items()} for field in _TABLES}
     places = {metric: place for place, metric in enumerate(order)}
-
-    def place(column: str) -> int:
-        metric = column if column in places else column.rpartition(".")[0]
-        return places.get(metric, len(places))
-
-    fields["columns"] = {column: fields["columns"][column] for column in sorted(fields["columns"], key=place)}
+    columns = sorted(fields["columns"], key=lambda column: places.get(column.metric, len(places)))
+    fields["columns"] = {column: fields["columns"][column] for column in columns}
     records = [table.evaluation for table in tables if table.evaluation]
     evaluation = dict(records[0]) if records else {}
     for record in records[1:]:
@@ -181,7 +176,7 @@ def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) 
 
 
 def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, several: bool, out: Path | None) -> None:
-    """Print what fits: a table of one file, of a few, with a row for each of up to twenty, or a summary of more.
+    """Print what fits: one file as a table, a few beside each other, a row for each up to twenty, or a summary.
 
     Args:
       notes: for metrics that were computed in turn, those on files that were scored together, and how many these are.
@@ -304,7 +299,8 @@ def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
             table.add_row(folded(column), "", "", "", "")
             continue
         order = [np.nanargmin(values), np.nanargmax(values)]
-        best, worst = order if is_error(column, plan) else order[::-1]
+        name = Column.read(column, plan)
+        best, worst = order if name.field in plan[name.metric].errors else order[::-1]
         ends = (Text(f"{values[end]:.4f}\n{names[end]}") for end in (best, worst))
         table.add_row(folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends)
     terminal.console().print(table)

@@ -35,7 +35,7 @@ def score_slots(arrays, levels: Sequence[str], groups: int | None, key, progress
       levels, groups: the shell's (``--slot-groups``); the file's if empty and None.
     """
     from jaxdis.encoders._slot_metrics import named
-    from jaxdis.evaluation._results import Scores
+    from jaxdis.evaluation._scores import Scores
     from jaxdis.structured import Structure, evaluate_structured
 
     codes, factors, layout = np.asarray(arrays.codes), arrays.factors, arrays.slots

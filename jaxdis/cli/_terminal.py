@@ -216,11 +216,6 @@ def bar(what: str, of: str):
     return bar_on(what, of, console(error=True))
 
 
-def owns(metric: str, column: str) -> bool:
-    """Whether a column is a metric's."""
-    return column == metric or column.startswith(f"{metric}.")
-
-
 @contextlib.contextmanager
 def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
     """On a terminal, the latest scores and what is computed now, above a bar over metrics; elsewhere lines.
@@ -242,7 +237,7 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
     names = [name for stage in stages for name in stage]
 
     def is_known(name):
-        return any(owns(name, column) for column in latest)
+        return any(column.metric == name for column in latest)
 
     if not shown.is_terminal:
         told = None

@@ -4,9 +4,8 @@ import dataclasses
 import difflib
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,15 +22,14 @@ from jaxdis.data._folder import PictureSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
 from jaxdis.encoders._libraries import Layout, as_function, is_model
-from jaxdis.evaluation._affordable import OnMemory
-from jaxdis.evaluation._described import described
-from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._costs import OnMemory
+from jaxdis.evaluation._factor_kinds import left_out_of
 from jaxdis.evaluation._groups import as_groups
-from jaxdis.evaluation._left_out import left_out_of
-from jaxdis.evaluation._member_rows import check_names, member_rows
-from jaxdis.evaluation._notes import known, notes_of
-from jaxdis.evaluation._results import Scores
-from jaxdis.evaluation._stages import stages_of
+from jaxdis.evaluation._member_rows import member_rows
+from jaxdis.evaluation._request import Request
+from jaxdis.evaluation._run import run, stages_of
+from jaxdis.evaluation._scores import Scores
+from jaxdis.evaluation._warnings import warn
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, plan_of
@@ -43,11 +41,6 @@ from jaxdis.models._zoo import Zoo
 MANY_IMAGES = 100_000
 # Folded into the key: each role is drawn independently of the others.
 _TEST, _INTERVENTION = 1, 2
-
-
-class _Drawn(NamedTuple):
-    codes: np.ndarray
-    factors: Factors
 
 
 @single_precision
@@ -114,83 +107,92 @@ def evaluate_encoder(
       ValueError: for codes that are not ``[n, d]``, naming the shapes, for an unknown argument, and as
         :func:`evaluate`.
     """
-    for name, value, kind in (
-        ("samples", samples, Count),
-        ("test_samples", test_samples, Count),
-        ("batch", batch, BatchSize),
-    ):
-        checked_value(name, kind, value)
     _refuse_unknown(unknown)
-    arguments = {"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived}
-    arguments["on_memory"] = checked_value("on_memory", OnMemory, on_memory)
-    arguments["deterministic"] = checked_value("deterministic", bool, deterministic)
-    standard = isinstance(metrics, str) and metrics == "standard"
+    for name, value in (("samples", samples), ("test_samples", test_samples)):
+        checked_value(name, Count, value)
+    checked_value("batch", BatchSize, batch)
     space, render = _opened(data, source)
-    intervening = standard and not isinstance(space, PictureSpace)
-    key, plan = checked_key(key), dict(plan_of(STANDARD_OF_ENCODERS if intervening else metrics))
-    still, moved = _apart(plan)
-    limits = dict.fromkeys(("num_train", "num_variance", "num_samples", "num_pairs"), samples)
-    limits["num_eval"] = test_samples
-    options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
-    if groups is not None:
-        if not isinstance(space, PictureSpace):
-            raise ValueError("groups: must be left out for images that are drawn, independently of each other")
-        groups = as_groups(groups, space.labels)
-    if moved and isinstance(space, PictureSpace):
-        raise ValueError(
-            f"metrics: must not intervene in stored pictures, got {', '.join(moved)}; leave these out, or score codes "
-            "by evaluate, which looks for pictures that share a factor instead"
-        )
+    stored, standard = isinstance(space, PictureSpace), isinstance(metrics, str) and metrics == "standard"
+    key, plan = checked_key(key), dict(plan_of(STANDARD_OF_ENCODERS if standard and not stored else metrics))
+    moved = _interventions(plan, space, samples, test_samples)
+    groups = _of_pictures(groups, space)
     periods = [period for _, period in space.circular]
-    left_out = left_out_of(tuple(still.items()), space.sizes, periods) if standard else {}
-    plan, still = ({name: each[name] for name in each if name not in left_out} for each in (plan, still))
+    left_out = left_out_of(tuple(plan.items()), space.sizes, periods) if standard else {}
+    plan = {name: metric for name, metric in plan.items() if name not in left_out}
     encoders, single = _encoders(encode, checked_value("layout", Layout | None, layout))
     labels = encode.labels if members is None and isinstance(encode, Zoo) else members
-    of_members = member_rows(labels, len(encode) if isinstance(encode, Zoo) else len(encoders))
-    check_names(of_members, plan)
+    of_members = member_rows(labels, len(encode) if isinstance(encode, Zoo) else len(encoders), plan)
     if isinstance(encode, Zoo):
         _warn_of_stopped(encode)
-    images = Images.of(render)
-    drawn = {name: images_of(given, space) for name, given in options.items()}
-    if not progress and sum(drawn.values()) > MANY_IMAGES:
-        counts = ", ".join(f"{count:,} ({name})" for name, count in drawn.items())
-        warnings.warn(
-            f"metrics: interventions draw and encode {counts} images; fewer samples and test_samples mean fewer, and "
-            "progress=True shows how far it is",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    test_key = jax.random.fold_in(key, _TEST)
-    if isinstance(space, PictureSpace):
+    if stored:
         rows, test_rows = space.split(key, samples, test_samples, groups)
     else:
-        rows, test_rows = space.sample(key, samples), space.sample(test_key, test_samples)
+        rows = space.sample(key, samples)
+        test_rows = space.sample(jax.random.fold_in(key, _TEST), test_samples)
+    images, counts = Images.of(render), {name: images_of(options, space) for name, options in moved.items()}
+    if not progress and sum(counts.values()) > MANY_IMAGES:
+        _warn_of_images(counts)
     with reported(progress, "encoding", "images") as show:
-        tell = _counted(show, len(rows) + len(test_rows) + sum(drawn.values()))
+        tell = _counted(show, len(rows) + len(test_rows) + sum(counts.values()))
         look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
-        seen = look(key, rows)
-        codes, test = seen.codes[0] if single else seen.codes, None
-        if groups is None:
-            others = look(test_key, test_rows)
-            test = others.codes[0] if single else others.codes, others.factors
-        else:
-            groups = groups[np.asarray(rows)[:, 0]]
-        scores = [evaluate(codes, seen.factors, still, key, test=test, groups=groups, **arguments)] if still else []
+        codes, factors = look(key, rows)
+        test = None if groups is not None else look(jax.random.fold_in(key, _TEST), test_rows)
+        request = Request.of(
+            codes,
+            factors,
+            key=key,
+            plan=tuple((name, metric) for name, metric in plan.items() if name not in moved),
+            test=test,
+            groups=None if groups is None else groups[np.asarray(rows)[:, 0]],
+            members=of_members,
+            **{"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived},
+            **{"on_memory": on_memory, "deterministic": deterministic},
+        )
+        request = dataclasses.replace(request, single=single, left_out=left_out)
+        arriving = arrived and Scores.arriving(request)
+        results = run(request, arriving)
         joint = _jointly(encoders, images, space, tell if progress else None)
         moving = jax.random.fold_in(key, _INTERVENTION)
-        for name, metric in moved.items():
-            scores.append(intervened(name, metric, options[name], joint, space, render, moving, single))
-            if arrived is not None:
-                arrived(scores[-1])
+        for name, options in moved.items():
+            results.metrics[name] = intervened(plan[name], options, joint, space, render, moving)
+            if arriving is not None:
+                arriving(((name, plan[name]),), results)
         jax.effects_barrier()  # the last images are told from inside a program
-    given = tuple(plan.items())
-    held_out = len(test_rows) or None
-    evaluation = described(given, seen.codes.shape, seen.factors, key, held_out, bootstrap, groups=groups)
-    evaluation |= {"data": data} if isinstance(data, str) else {}
-    table = _in_order(plan, scores, of_members, evaluation)
-    notes = notes_of(given, table, known(seen.factors), len(rows))
-    skipped = (note for part in scores for note in part.notes)
-    return dataclasses.replace(table, notes=tuple(dict.fromkeys((*notes, *skipped, *left_out.items()))))
+    scores = Scores.of(request.with_interventions(tuple(plan.items())), results)
+    of_data = {"data": data} if isinstance(data, str) else {}
+    return dataclasses.replace(scores, evaluation=scores.evaluation | of_data)
+
+
+def _interventions(
+    plan: Mapping[str, Metric], space: FactorSpace, samples: int, test_samples: int
+) -> dict[str, dict[str, Any]]:
+    """The options of each metric that intervenes, before anything is drawn."""
+    limits = dict.fromkeys(("num_train", "num_variance", "num_samples", "num_pairs"), samples)
+    limits["num_eval"] = test_samples
+    _, moved = _apart(plan)
+    options = {name: options_of(name, metric, limits) for name, metric in moved.items()}
+    if options and isinstance(space, PictureSpace):
+        raise ValueError(
+            f"metrics: must not intervene in stored pictures, got {', '.join(options)}; leave these out, or score "
+            "codes by evaluate, which looks for pictures that share a factor instead"
+        )
+    return options
+
+
+def _of_pictures(groups, space: FactorSpace) -> np.ndarray | None:
+    if groups is None:
+        return None
+    if not isinstance(space, PictureSpace):
+        raise ValueError("groups: must be left out for images that are drawn, independently of each other")
+    return as_groups(groups, space.labels)
+
+
+def _warn_of_images(drawn: Mapping[str, int]) -> None:
+    counts = ", ".join(f"{count:,} ({name})" for name, count in drawn.items())
+    warn(
+        f"metrics: interventions draw and encode {counts} images; fewer samples and test_samples mean fewer, and "
+        "progress=True shows how far it is"
+    )
 
 
 def _counted(show: Callable, total: int) -> Callable[[int], None]:
@@ -245,11 +247,9 @@ def _encoders(encode, layout: Layout | None) -> tuple[list[Callable], bool]:
 def _warn_of_stopped(zoo: Zoo) -> None:
     if len(rows := np.flatnonzero(zoo.stopped >= 0)):
         listing = ", ".join(f"{row} at update {zoo.stopped[row]}" for row in rows[:5].tolist())
-        warnings.warn(
+        warn(
             f"training of {len(rows)} of {len(zoo)} members stopped at an update that was not finite ({listing}"
-            f"{', …' if len(rows) > 5 else ''}); their scores are those of the parameters before it",
-            RuntimeWarning,
-            stacklevel=3,
+            f"{', …' if len(rows) > 5 else ''}); their scores are those of the parameters before it"
         )
 
 
@@ -262,20 +262,20 @@ def _refuse_unknown(names: Mapping) -> None:
         raise ValueError(f"arguments: must be among {', '.join(options)}, got {shown(name)}{hint}")
 
 
-def _encoded(encoders, images: Images, space: FactorSpace, key, rows, *, batch: int, tell) -> _Drawn:
-    """Codes ``[m, n, d]`` for images with factors ``rows [n, k]``, batch by batch; their noise is drawn with the
-    key."""
-    count = len(rows)
-    seen = _jointly(encoders, images, space)
-    parts = []
-    for start in range(0, count, batch):
+def _encoded(
+    encoders, images: Images, space: FactorSpace, key, rows, *, batch: int, tell
+) -> tuple[np.ndarray, Factors]:
+    """Codes ``[m, n, d]`` for images with factors ``rows [n, k]``, batch by batch, and these factors; their noise is
+    drawn with the key."""
+    seen, parts = _jointly(encoders, images, space), []
+    for start in range(0, len(rows), batch):
         batch_rows = rows[start : start + batch]
         drawn = simulated.drawn(images, batch_rows, jax.random.fold_in(key, start))
         if not start:
             check_unit_values(drawn, "data")
         parts.append(as_numpy(seen(drawn), "codes"))
         tell(len(batch_rows))
-    return _Drawn(np.concatenate(parts, axis=1), space.wrap(rows))
+    return np.concatenate(parts, axis=1), space.wrap(rows)
 
 
 def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, tell: Callable | None = None):
@@ -320,18 +320,3 @@ def _checked(codes, drawn, traced: bool, many: bool):
         raise ValueError(f"encode: must be codes of real numbers, got dtype {codes.dtype}")
     codes = codes if many else codes[None]
     return codes.astype(np.float32) if traced else codes
-
-
-def _in_order(plan: Mapping[str, Metric], tables: Sequence[Scores], rows: tuple[dict, ...], evaluation: dict) -> Scores:
-    """One table, whose columns come in the metrics' order."""
-    joined = {field: {} for field in ("columns", "parts", "replicates", "axes")}
-    for name in plan:
-        for scores in tables:
-            for field, into in joined.items():
-                into |= {column: v for column, v in getattr(scores, field).items() if _owner(column, plan) == name}
-    joined["relations"] = {name: array for scores in tables for name, array in scores.relations.items()}
-    return Scores(factor_names=tuple(evaluation["sizes"]), members=rows, evaluation=evaluation, **joined)
-
-
-def _owner(column: str, plan: Mapping[str, Metric]) -> str:
-    return max((name for name in plan if column == name or column.startswith(f"{name}.")), key=len)

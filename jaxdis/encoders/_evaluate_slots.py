@@ -19,7 +19,7 @@ from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, UNDEFINED, Segmentation, Structured, hard_masks, named
 from jaxdis.evaluation._member_rows import member_rows
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._scores import Scores
 from jaxdis.models import Zoo
 from jaxdis.models._images import Images
 from jaxdis.models.methods._method import Slots

@@ -9,9 +9,8 @@ import numpy as np
 
 from jaxdis.data import FactorSpace
 from jaxdis.encoders import _simulated, _simulated_changes
-from jaxdis.evaluation._results import Scores
 from jaxdis.metrics import METRICS, Metric
-from jaxdis.metrics._metric import axes_of, metric_seed
+from jaxdis.metrics._metric import metric_seed
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
 INTERVENTIONS = {
@@ -21,20 +20,12 @@ INTERVENTIONS = {
 }
 
 
-def intervened(
-    name: str, metric: Metric, options: Mapping, encode: Callable, space: FactorSpace, render, key, single: bool
-) -> Scores:
-    """Compute one metric by interventions in the simulator."""
+def intervened(metric: Metric, options: Mapping, encode: Callable, space: FactorSpace, render, key) -> tuple:
+    """Compute one metric of all members by interventions in the simulator."""
     judge = INTERVENTIONS[metric.source.function]
     judged = functools.partial(judge, space=space, render=render, **options)
     result = judged(jax.random.fold_in(key, metric_seed(metric.source.name)), encode=encode)
-    columns, parts = {}, {}
-    for field, values in result._asdict().items():
-        values = np.asarray(values)[0] if single else np.asarray(values)
-        column = name if field == "score" else f"{name}.{field}"
-        (columns if values.ndim == (0 if single else 1) else parts)[column] = values
-    axes = {f"{name}.{field}": letters for field, letters in axes_of(metric).items()}
-    return Scores(columns, parts, axes={part: axes[part] for part in parts if part in axes})
+    return jax.tree.map(np.asarray, result)
 
 
 def options_of(name: str, metric: Metric, limits: Mapping[str, int]) -> dict:

@@ -21,11 +21,7 @@ def is_model(encode) -> bool:
 
 
 def as_function(encode, layout: Layout | None) -> Callable:
-    """A model as a function from images ``[n, h, w, c]`` to codes; a function itself, in the layout that it reads.
-
-    Raises:
-      ValueError: for a Flax module without variables.
-    """
+    """A model as a function from images ``[n, h, w, c]`` to codes; a function itself, in the layout that it reads."""
     if is_model(encode):
         module, variables = encode
         return _in_layout(lambda images: module.apply(variables, images), layout)

@@ -81,11 +81,7 @@ def load(paths, factors: Factors | str | os.PathLike | None = None, *, samples: 
 def encoded_by_zoo(
     zoo: Zoo, samples: int, key=None, data: str | None = None, source=None, progress: Callable | None = None
 ) -> tuple[Posterior, Factors]:
-    """Representations for images that a data set draws, by default the zoo's own, and their factors.
-
-    Raises:
-      ValueError: for a zoo that was trained on a user's own images, or one without posteriors.
-    """
+    """Representations for images that a data set draws, by default the zoo's own, and their factors."""
     name, key = data or zoo.config.data, checked_key(key)
     if name not in DATASETS and data is None:
         raise ValueError(f"data: the zoo was trained on data of one's own ({name}); needs --images FILE or --data")

@@ -13,8 +13,8 @@ from jaxdis._core import executor
 from jaxdis._core.options import Natural, Positive, Share, check_fields
 from jaxdis._core.spec import Spec
 from jaxdis.data._scenes import SceneSamples
-from jaxdis.evaluation._results import Scores
-from jaxdis.metrics._metric import About
+from jaxdis.evaluation._scores import Scores
+from jaxdis.metrics._metric import About, Column
 from jaxdis.relations._tree_importances import PRESETS
 from jaxdis.scores._structure import Structure
 from jaxdis.scores._structured_score import NOISE
@@ -60,6 +60,7 @@ class Structured:
     validation_share: ValidationShare = 0.0
 
     errors: ClassVar[tuple[str, ...]] = ("informativeness", "order_mismatch")
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __post_init__(self):
         check_fields(self)
@@ -129,6 +130,7 @@ class Segmentation:
         ("hubert1985", "arbelaez2011", "engelcke2020", "greff2019"),
     )
     errors: ClassVar[tuple[str, ...]] = ()
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def describe(self) -> dict:
         return {"slots": "segmentation"}
@@ -203,5 +205,5 @@ def hard_masks(slots) -> tuple:
 
 def named(name: str, scores: Scores) -> Scores:
     """Scores with their metric's name before each column and part."""
-    columns = {f"{name}.{column}": np.asarray(scores[column]) for column in scores}
-    return Scores(columns, {f"{name}.{part}": scores.part(part) for part in scores.parts}, scores.factor_names)
+    columns = {Column(name, str(column)): values for column, values in scores.columns.items()}
+    return Scores(columns, {Column(name, str(part)): scores.part(part) for part in scores.parts}, scores.factor_names)

@@ -4,7 +4,7 @@ from jaxdis.evaluation._comparison import Comparison, compare
 from jaxdis.evaluation._evaluate import blend_table, evaluate
 from jaxdis.evaluation._monitor import Monitor
 from jaxdis.evaluation._relate import relate
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._scores import Scores
 from jaxdis.evaluation._sensitivity import Sensitivity, sensitivity
 from jaxdis.evaluation._sweeps import sample_curve, sweep
 

@@ -40,7 +40,6 @@ from jaxdis._core.table_files import (
     read_npz,
     suffix_of,
 )
-from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors
 
 # Classes of a factor that are listed by their names.
@@ -93,10 +92,6 @@ def load_arrays(
       slots: whether codes are ``[n, slots, d]``, as those with four axes always are: ``[m, n, slots, d]``.
       groups: the column or annotation that says which rows belong together, or an array in an ``.npz``. It is no factor
         unless ``columns`` has it.
-
-    Raises:
-      ValueError: for a file that is missing, truncated, damaged, in another format, lacks an array or holds pickled
-        objects, for factors beside an ``.npz`` that holds its own, and as :meth:`jaxdis.Factors.from_table`.
     """
     path, given = Path(path), factors_path if isinstance(factors_path, Factors) else None
     file, _ = file_and_part(path)
@@ -276,7 +271,7 @@ def _kept(array: np.ndarray | None, factors: Factors, path: Path, slots: bool = 
     if array is None or factors.rows is None:
         return array
     axis = -3 if slots or array.ndim == 4 else -2
-    kept = at_rows(array, factors, axis)
+    kept = factors.at_rows(array, axis)
     if kept is array:
         raise ValueError(
             f"{printable(path)}: must have as many samples as the table of factors has rows, {factors.num_rows}, got "
@@ -290,9 +285,6 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
 
     Args:
       path: ``.npy`` with images, or ``.npz`` with an array ``images``.
-
-    Raises:
-      ValueError: for a file that is missing, damaged or without images, or factors for more or fewer images.
     """
     path = Path(path)
     check_file(path, "; make one with numpy.save('images.npy', images)")

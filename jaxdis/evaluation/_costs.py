@@ -5,19 +5,35 @@ Bytes are what programs for CPUs take, as the compiler analyzes them; ``tests/ev
 Seconds were measured on one core by ``python -m benchmarks.measure_seconds``, which writes the table.
 """
 
-import dataclasses
+import contextlib
+import contextvars
 import functools
 import json
+import logging
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import jax
+
+from jaxdis._core import resources
+from jaxdis._core.resources import in_words
 from jaxdis._core.spec import Spec
 from jaxdis._learners.boosting import bins_for
 from jaxdis._learners.splits import BLOCK_NUMBERS
-from jaxdis.metrics._metric import LIGHT_SECONDS, Metric
+from jaxdis.evaluation._blocks import takes_blocks
+from jaxdis.metrics._metric import LIGHT_SECONDS, Metric, sources_of
+from jaxdis.metrics._plan import Plan
 from jaxdis.relations._relation import width_of
 
+OnMemory = Literal["refuse", "skip"]
+# A program of fewer bytes is not compared with what is free.
+SMALL = 64 << 20
+# Longer times are said beforehand.
+MANY_SECONDS = 60
+log = logging.getLogger("jaxdis")
+_SAID = contextvars.ContextVar("_SAID", default=False)
 # Classes into which a continuous factor counts as cut.
 CONTINUOUS = 20
 # Bins that count where there are as many as classes.
@@ -27,6 +43,8 @@ BINS = 32
 MANY_CODES, FEW_CODES = 600, 256
 # The stages of boosting that were measured.
 STAGES = 100
+# Functions that factor a matrix of samples where there are more codes.
+_FACTORED = {"total_correlation", "linear_prediction"}
 
 
 class Size(NamedTuple):
@@ -45,61 +63,9 @@ class Size(NamedTuple):
         train = samples - held if held_out is None else samples
         return cls(train, held, codes, len(sizes), sum(size or CONTINUOUS for size in sizes))
 
-    def whole(self) -> "Size":
-        """The sizes for a metric that holds no samples out."""
-        return self._replace(train=self.train + self.held_out, held_out=0)
-
 
 # A common size, dSprites' factors: at this one the library says how long a metric takes.
 USUAL = Size.of(10_000, 10, (3, 6, 40, 32, 32))
-
-
-@dataclasses.dataclass(frozen=True)
-class Terms:
-    """How many numbers of 4 bytes, in units that are products of sizes; ``n`` training samples.
-
-    Attributes:
-      nd, ndk, ndv: samples × codes, held-out ones included, and these × factors or × classes.
-      block, blockk: training samples × a block's codes (:mod:`jaxdis.relations._relation`), and × factors.
-      tables: a block's codes × their bins × classes; dbv: all codes × bins × classes; few: 2 million of these at most.
-      d, dd, ddk, dv: codes, codes², these × factors, and codes × classes.
-      n, nn, nv: samples, samples², and samples × classes.
-      millions: whatever the sizes are.
-      least: samples × codes, if all else is less.
-    """
-
-    nd: float = 0.0
-    ndk: float = 0.0
-    ndv: float = 0.0
-    block: float = 0.0
-    blockk: float = 0.0
-    tables: float = 0.0
-    dbv: float = 0.0
-    few: float = 0.0
-    d: float = 0.0
-    dd: float = 0.0
-    ddk: float = 0.0
-    dv: float = 0.0
-    n: float = 0.0
-    nn: float = 0.0
-    nv: float = 0.0
-    millions: float = 1.0
-    least: float = 0.0
-
-    def bytes(self, size: Size, bins: int = BINS) -> float:
-        n, d, k, v = size.train, size.codes, size.factors, size.classes
-        codes, width = (n + size.held_out) * d, width_of(n, d)
-        numbers = (self.nd + self.ndk * k + self.ndv * v) * codes + 1e6 * self.millions
-        numbers += ((self.block + self.blockk * k) * n + self.tables * bins * v) * width
-        numbers += (self.d + (self.dd + self.ddk * k) * d + (self.dv + self.dbv * bins) * v) * d
-        numbers += self.few * min(d * bins * v, BLOCK_NUMBERS)
-        numbers += (self.n + self.nn * n + self.nv * v) * n
-        return 4 * max(numbers, self.least * codes)
-
-    def __str__(self) -> str:
-        terms = [f"{getattr(self, name):g} {unit}" for name, unit in _UNITS.items() if getattr(self, name)]
-        words = f"4 ({' + '.join(terms)}) bytes"
-        return f"{words}, at least 4 ({self.least:g} n d) bytes" if self.least else words
 
 
 _UNITS = {
@@ -144,25 +110,66 @@ class Seconds(NamedTuple):
         return " ".join([f"{self.seconds:.2g} s ×", *(f"({letter})^{power:.2g}" for letter, power in letters if power)])
 
 
-def terms_of(spec: Spec) -> Terms:
-    """The formula for a function that reads samples; one outside the library is taken for a few copies of codes."""
-    histograms = spec.all_options.get("splitter") == "histogram"
-    return (_BY_HISTOGRAMS if histograms else TERMS).get(spec.name, Terms(nd=4.0))
+def terms_of(spec: Spec, few_samples: bool = False) -> dict[str, float]:
+    """How many numbers a function needs in each unit; one outside the library counts as a few copies.
+
+    ``least`` counts samples × codes, if all else is less.
+    """
+    table = _table("bytes.json")
+    if few_samples and (found := table.get(f"{spec.name}, few samples")):
+        return {"millions": 1.0, **found}
+    form = f"{spec.name}, histogram" if spec.all_options.get("splitter") == "histogram" else spec.name
+    return {"millions": 1.0, **table.get(form, {"nd": 4.0})}
+
+
+def said(terms: Mapping[str, float]) -> str:
+    """The formula for readers: ``4 (1.03 n d + 1 million) bytes``."""
+    found = [f"{terms[name]:g} {unit}" for name, unit in _UNITS.items() if terms.get(name)]
+    words = f"4 ({' + '.join(found)}) bytes"
+    return f"{words}, at least 4 ({terms['least']:g} n d) bytes" if terms.get("least") else words
 
 
 def bytes_of(spec: Spec, size: Size) -> float:
-    size, options = size if spec.reads.test else size.whole(), spec.all_options
-    terms = _OF_FEW_SAMPLES.get(spec.name) if size.codes > size.train else None
+    """What one member's program takes."""
+    if not spec.reads.test:
+        size = size._replace(train=size.train + size.held_out, held_out=0)
+    options = spec.all_options
     # Training sets of downstream trees begin at a hundred samples.
     edges = bins_for(size.train if spec.name == "boosted_trees" else 0) if "splitter" in options else BINS
-    bins = options.get("bins") or options.get("max_bins") or edges
-    return (terms or terms_of(spec)).bytes(size, bins)
+    terms = terms_of(spec, few_samples=size.codes > size.train)
+    return bytes_by(terms, size, options.get("bins") or options.get("max_bins") or edges)
+
+
+def bytes_by(terms: Mapping[str, float], size: Size, bins: int = BINS) -> float:
+    """What a formula gives: each unit in ``bytes.json`` stands for so many numbers with 4 bytes."""
+    n, d, k, v = size.train, size.codes, size.factors, size.classes
+    codes, width = (n + size.held_out) * d, width_of(n, d)  # of a block of codes
+    numbers = {
+        "nd": codes,
+        "ndk": codes * k,
+        "ndv": codes * v,
+        "block": n * width,
+        "blockk": n * width * k,
+        "tables": width * bins * v,
+        "dbv": d * bins * v,
+        "few": min(d * bins * v, BLOCK_NUMBERS),
+        "d": d,
+        "dd": d * d,
+        "ddk": d * d * k,
+        "dv": d * v,
+        "n": n,
+        "nn": n * n,
+        "nv": n * v,
+        "millions": 1e6,
+    }
+    needed = sum(terms[unit] * number for unit, number in numbers.items() if unit in terms)
+    return 4 * max(needed, terms.get("least", 0.0) * numbers["nd"])
 
 
 def seconds_of(spec: Spec, codes: int = 0) -> Seconds | None:
     """None for a function that was not measured. Boosting takes as long as its stages."""
     form = "many codes" if codes >= MANY_CODES else "few codes" if 0 < codes < FEW_CODES else ""
-    splitter, found = spec.all_options.get("splitter"), _measured()
+    splitter, found = spec.all_options.get("splitter"), _table("seconds.json")
     names = [f"{spec.name}, {splitter}"] if splitter == "histogram" else [f"{spec.name}, {form}", spec.name]
     row = next((found[name] for name in names if name in found), None)
     stages = spec.all_options.get("stages", STAGES)
@@ -192,61 +199,114 @@ def usual_seconds(metric: Metric) -> float:
 
 
 @functools.cache
-def _measured() -> dict[str, list[float]]:
-    return json.loads((files(__package__) / "seconds.json").read_text())
+def _table(name: str) -> dict[str, Any]:
+    return json.loads((files(__package__) / name).read_text())
 
 
-_FACTORED = {"total_correlation", "linear_prediction"}
-TERMS: dict[str, Terms] = {
-    "mutual_information": Terms(tables=5.0, least=1.03),
-    "mutual_information_equal_count": Terms(block=6.9, tables=1.3, least=1.03),
-    "mutual_information_sampled": Terms(tables=4.4, least=1.03),
-    "mutual_information_neighbors": Terms(nd=1.03, n=74.0),
-    "mutual_information_neural": Terms(ndk=2.0),
-    "impact_intensity": Terms(nd=3.0),
-    "correlation": Terms(nd=1.03),
-    "r2": Terms(nd=1.03),
-    "svm_accuracy": Terms(nd=1.0, block=8.0),
-    "lasso_importance": Terms(nd=1.3, dd=2.4, ddk=1.15, millions=4.0),
-    "logistic_accuracy": Terms(nd=2.1, nv=3.0),
-    "logistic_importance": Terms(nd=2.5, dv=80.0, nv=4.0),
-    "threshold_accuracy": Terms(block=6.9, tables=1.3, least=1.03),
-    "boosted_trees": Terms(nd=6.0, ndv=0.244, dv=759.0),
-    "random_forest": Terms(nd=2.5, millions=13.0),
-    "explicitness": Terms(nd=3.2, dv=78.0, nv=4.0),
-    "downstream_trees": Terms(nd=7.0, ndv=0.25, dv=1100.0),
-    "snc": Terms(nd=1.7, blockk=1.72),
-    "nk": Terms(nd=1.8, blockk=1.45),
-    "linear_probe": Terms(nd=1.2, ddk=4.0),
-    "mlp_probe": Terms(nd=2.3, d=6800.0),
-    "factor_vae": Terms(nd=3.3, d=15_000.0),
-    "beta_vae": Terms(d=38_000.0, n=20.0),
-    "irs": Terms(nd=3.2, ndk=1.5),
-    "total_correlation": Terms(nd=1.25, dd=12.5),
-    "code_information": Terms(nd=0.8, dd=2.9, millions=22.0),
-    "infoe": Terms(nd=3.1, nv=6.3, dv=28.0),
-    "mcc_test": Terms(nd=2.15),
-    "linear_prediction": Terms(nd=2.5, dd=1.54),
-    "kernel_prediction": Terms(nd=0.82, block=1.9),
-    "dependent_information": Terms(nd=0.08, dv=24.0, millions=17.0),
-    "separation": Terms(nd=41.5),
-    "unibound": Terms(nd=42.5),
-    "factor_paths": Terms(nd=2.02),
-    "neighbor_alignment": Terms(nd=2.3, n=660.0),
-    "z_max": Terms(nd=3.5),
-    "consistency": Terms(nd=3.0),
-    "restrictiveness": Terms(nd=4.0),
-    "dci_es": Terms(nd=4.2, n=1300.0, millions=3.0),
-}
-_BY_HISTOGRAMS = {
-    "boosted_trees": Terms(nd=3.7, dbv=4.0, few=9.0, nv=6.7, millions=0.1),
-    "downstream_trees": Terms(nd=2.0, dbv=4.3, few=12.0, nv=7.1, millions=0.1),
-}
-# More codes than samples.
-_OF_FEW_SAMPLES = {
-    "total_correlation": Terms(nd=1.0, nn=1.0),
-    "linear_prediction": Terms(nd=2.0, nn=1.0),
-    "logistic_importance": Terms(nd=1.5, nn=4.0, nv=75.0),
-    "explicitness": Terms(nd=2.2, nn=4.0, nv=70.0),
-    "infoe": Terms(nd=2.0, nn=3.0, nv=50.0),
-}
+class Load(NamedTuple):
+    """What an evaluation asks of a device: how many bytes a member's arrays take, how many members run at once, and how
+    often they run again."""
+
+    size: Size
+    member_bytes: int
+    members: int = 1
+    at_once: int = 1
+    replicates: int = 0
+    devices: tuple[jax.Device, ...] = ()
+    block: int | None = None
+    nulls: int = 0
+
+    @classmethod
+    def of(
+        cls, size: Size, member_bytes: int, members: int, *, batch_size, devices, bootstrap, block=None, null=0, **_
+    ) -> "Load":
+        """``block``: a block's codes, which metrics read at a time, if they can."""
+        devices = tuple(jax.devices()[:members] if devices is None else devices)
+        return cls(size, member_bytes, members, min(batch_size or 1, members), bootstrap, devices, block, null)
+
+    def bytes(self, metric: Metric) -> float:
+        """What a metric's program needs on a device, or on all CPU devices together."""
+        if self.block is not None and takes_blocks(metric.source):
+            load = self._replace(size=self.size._replace(codes=self.block), block=None)
+            return load._replace(member_bytes=self.member_bytes * self.block // self.size.codes).bytes(metric)
+        drawn = self.member_bytes if self.replicates else 0
+        each = bytes_of(metric.source, self.size) + self.member_bytes + drawn
+        return each * self.at_once * (len(self.devices) if self.devices[0].platform == "cpu" else 1)
+
+
+def affordable(plan: Plan, load: Load, on_memory: OnMemory) -> tuple[Plan, dict[str, str]]:
+    """The metrics that fit into free memory, and why each of the others does not."""
+    needs = {name: load.bytes(metric) for name, metric in plan}
+    free = resources.free_bytes(load.devices[0]) if max(needs.values(), default=0) > SMALL else float("inf")
+    large = {name: need for name, need in needs.items() if need > free}
+    if large and on_memory == "refuse":
+        raise ValueError(_refusal(plan, large, free, load))
+    reason = "it needs {} of memory, of which {} are free, and was left out"
+    kept = tuple(each for each in plan if each[0] not in large)
+    say_seconds(kept, load)
+    return kept, {name: reason.format(in_words(need), in_words(free)) for name, need in large.items()}
+
+
+def _refusal(plan: Plan, large: dict[str, float], free: float, load: Load) -> str:
+    needing = " and ".join(f"{name}, which needs {in_words(need)}" for name, need in large.items())
+    metrics = [metric for name, metric in plan if name in large]
+    ways = ["leave it out" if len(large) == 1 else "leave them out"]
+    if others := [name for name, _ in plan if name not in large]:
+        ways[0] += f" ({', '.join(others)} would fit)"
+    ways.append('pass on_memory="skip"')
+    if load.at_once > 1 and max(map(load._replace(at_once=1).bytes, metrics)) <= free:
+        ways.append("pass batch_size=1")
+    if fewer := _codes_that_fit(metrics, free, load._replace(at_once=1)):
+        ways.append(f"take {fewer:,} codes at most")
+    return (
+        f"metrics: must fit the memory that is free, {in_words(free)}, got {needing} for {load.size.codes:,} codes; "
+        + ", or ".join(ways)
+    )
+
+
+def _codes_that_fit(metrics: Sequence[Metric], free: float, load: Load) -> int:
+    """The most codes with which all metrics would fit; 0 if none would."""
+
+    def fits(codes: int) -> bool:
+        fewer = load.size._replace(codes=codes)
+        arrays = load.member_bytes * codes // load.size.codes
+        return max(map(load._replace(size=fewer, member_bytes=arrays).bytes, metrics)) <= free
+
+    low, high = 0, load.size.codes
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    digits = max(0, len(str(low)) - 2)
+    return low // 10**digits * 10**digits
+
+
+@contextlib.contextmanager
+def said_before() -> Iterator[None]:
+    """Within, no evaluation says how long it takes, since that was said for many together."""
+    token = _SAID.set(True)
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
+
+
+def say_seconds(plan: Plan, load: Load) -> None:
+    """Say how long a long evaluation will take on CPU, before it starts."""
+    if load.devices[0].platform != "cpu" or _SAID.get():
+        return
+    spent = {}
+    for spec in sources_of(metric for _, metric in plan):
+        name = next(name for name, metric in plan if metric.source == spec)
+        spent[name] = seconds_at(spec, load.size) * load.members * (1 + load.replicates + load.nulls)
+    total = sum(spent.values())
+    if total > MANY_SECONDS:
+        longest = sorted(spent, key=spent.get, reverse=True)[:3]
+        shares = ", ".join(f"{name} {_in_words(spent[name])}" for name in longest if spent[name] > total / 20)
+        log.warning("jaxdis: this takes about %s of one CPU core (%s)", _in_words(total), shares)
+
+
+def _in_words(seconds: float) -> str:
+    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"

@@ -1,29 +1,28 @@
 """An evaluation's arrays, bound once: checked, made single precision, split into members and what they share."""
 
 import dataclasses
+import tempfile
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy, as_one_array, check_real
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import checked_key, shown
-from jaxdis.evaluation._groups import as_groups, check_groups, split_groups
+from jaxdis.evaluation._groups import as_groups, check_groups
 from jaxdis.evaluation._member import MemberCodes, Shared
-from jaxdis.evaluation._sparse import dense, is_sparse
-from jaxdis.evaluation._table_rows import as_numbered, at_rows
 from jaxdis.factors import Factors
-from jaxdis.metrics._metric import metric_seed
+from jaxdis.metrics._metric import divided
 
-# Of the samples given without a test set, the share that a metric with held-out samples trains on (2 : 1).
-TRAIN_SHARE = 2 / 3
-SPLIT_SEED = metric_seed("train and test")
 # Whole weights of no larger a sum are counts of samples.
 MOST_COUNTED = 2**24
 # A code this many times its range from 0 is shifted before float32 rounds it: edges of bins move with the last digits.
 FAR = 1.0
+# Bytes of dense codes that are kept in memory, and of those that are made dense at once.
+IN_MEMORY = 256 << 20
+AT_ONCE = 64 << 20
 
 
 class Inputs(NamedTuple):
@@ -51,43 +50,37 @@ def bind(
     """Check what :func:`jaxdis.evaluate` is given and bring them into the forms that are computed with.
 
     Args:
-      split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key, of
-        groups whole ones.
+      split: whether a metric needs held-out samples; without ``test``, the samples are then split by the key.
     """
     codes, offset, test, validation = read_codes(codes, test=test, validation=validation)
     factors, key = Factors.checked(factors), checked_key(key)
-    weights, variances = at_rows(weights, factors, 0), at_rows(variances, factors)
-    codes = at_rows(codes, factors)
+    codes = codes if factors.rows is None else factors.at_rows(codes)
     single = codes.ndim == 2
     codes = codes[None] if single else codes
     m, n, d = codes.shape
-    check_same_samples("codes", codes, factors)
-    test_codes, test_factors = _check_others("test", test, codes, factors)
-    train_rows = test_rows = None
-    groups = as_groups(groups, factors)
+    if n != factors.num_samples:
+        refuse_samples("codes", n, factors)
+    test_codes, test_factors = (None, None) if test is None else _check_others("test", test, codes, factors)
+    groups = None if groups is None else as_groups(groups, factors)
+    rows = None, None
     if split and test is None:
-        train_rows, test_rows = _split(key, groups, n)
-    validation_codes, validation_factors = _check_others("validation", validation, codes, factors)
+        check_groups(groups, "a split")
+        rows = divided(key, groups, n)
+    validation_codes = validation_factors = None
+    if validation is not None:
+        validation_codes, validation_factors = _check_others("validation", validation, codes, factors)
+    if weights is not None:
+        weights = check_weights(factors.at_rows(weights, 0), n)
     if variances is not None:
-        variances = check_variances(check_codes(variances, "variances"), codes.shape)
+        variances = check_variances(check_codes(factors.at_rows(variances), "variances"), codes.shape)
     if active is not None:
         active = check_active(active, m, d)
-    members = MemberCodes(check_numbers(numbers, m), codes, variances, test_codes, active, validation_codes)
+    numbers = np.arange(m, dtype=np.uint32) if numbers is None else check_numbers(numbers, m)
+    members = MemberCodes(numbers, codes, variances, test_codes, active, validation_codes)
     if offset is not None:
         members = members._replace(offset=np.broadcast_to(offset.astype(np.float32), (m, 1, d))[:, 0])
-    # Programs never see what is known of a table, whether factors are traced or closed over.
-    factors = dataclasses.replace(factors, classes=None, rows=None, num_rows=None)
-    shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
-    groups = None if groups is None else jnp.asarray(groups)
-    return Inputs(members, shared._replace(validation_factors=validation_factors, groups=groups), single)
-
-
-def _split(key, groups: np.ndarray | None, n: int):
-    """Which samples train, and which are held out."""
-    if groups is None:
-        return random.split_rows(key, SPLIT_SEED, n, max(1, min(n - 1, round(n * TRAIN_SHARE))))
-    check_groups(groups, "a split")
-    return tuple(map(jnp.asarray, split_groups(key, SPLIT_SEED, groups, TRAIN_SHARE)))
+    shared = Shared(key, factors.bare(), weights, test_factors, *rows, validation_factors=validation_factors)
+    return Inputs(members, shared._replace(groups=None if groups is None else jnp.asarray(groups)), single)
 
 
 def read_codes(codes, **others):
@@ -106,13 +99,13 @@ def read_codes(codes, **others):
       The codes, their offset ``[…, 1, d]`` (None for none), and the pairs.
     """
     array = converted(codes, "codes")
-    pairs = {
-        role: (converted(pair[0], f"{role} codes"), pair[1]) if is_pair(pair) else pair for role, pair in others.items()
-    }
-    if (offset := _offset(array)) is not None:
+    given = {role: pair for role, pair in others.items() if pair is not None and is_pair(pair)}
+    pairs = {role: (converted(codes, f"{role} codes"), factors) for role, (codes, factors) in given.items()}
+    offset = None if array.dtype == np.float32 else _offset(array)
+    if offset is not None:
         array = array - offset
-        pairs = {role: _shifted(pair, offset) if is_pair(pair) else pair for role, pair in pairs.items()}
-    return _single(array, "codes"), offset, *pairs.values()
+        pairs = {role: _shifted(pair, offset) for role, pair in pairs.items()}
+    return _single(array, "codes"), offset, *(others | pairs).values()
 
 
 def is_pair(value) -> bool:
@@ -121,7 +114,7 @@ def is_pair(value) -> bool:
 
 def _offset(array) -> np.ndarray | None:
     """Each code's offset that would destroy its precision, ``[…, 1, d]`` in float64; None if there is none."""
-    if isinstance(array, jax.Array) or array.dtype == np.float32:
+    if isinstance(array, jax.Array):
         return None
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind not in "fiu" or array.dtype.itemsize < 4:
         return None
@@ -149,6 +142,8 @@ def check_codes(codes, name: str):
 
 def converted(codes, name: str):
     """A JAX array with at most 32 bits as it is, anything else as a NumPy array, sparse codes as dense ones."""
+    if type(codes) in (np.ndarray, np.memmap) and codes.dtype.kind in "fiu":
+        return codes
     if is_sparse(codes):
         return dense(codes, name)
     concrete = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer) and not codes.is_deleted()
@@ -159,7 +154,8 @@ def _single(array, name: str):
     """Codes in single precision, and enough samples."""
     if array.ndim not in (2, 3):
         raise ValueError(f"{name}: must have shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
-    check_real(array, name)
+    if array.dtype.kind not in "fiu":
+        check_real(array, name)
     if array.shape[-2] < 2:
         raise ValueError(f"{name}: must have at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
     if 0 in array.shape:
@@ -174,36 +170,29 @@ def _single(array, name: str):
     return array if array.dtype == np.float32 else array.astype(np.float32)
 
 
-def check_same_samples(name: str, codes, factors: Factors) -> None:
-    if codes.shape[1] != factors.num_samples:
-        raise ValueError(
-            f"{name}: must have as many samples as factors, got {codes.shape[1]} (axis 1 of [m, n, d] or 0 of [n, d]) "
-            f"against {factors.num_samples}"
-        )
+def refuse_samples(name: str, samples: int, factors: Factors) -> None:
+    raise ValueError(
+        f"{name}: must have as many samples as factors, got {samples} (axis 1 of [m, n, d] or 0 of [n, d]) "
+        f"against {factors.num_samples}"
+    )
 
 
 def as_pair(role: str, pair, factors: Factors) -> tuple:
-    """Codes and factors on other samples, numbered as the training factors.
-
-    Raises:
-      ValueError: if they are no pair, or the factors have other names or classes.
-    """
+    """Codes and factors on other samples, numbered as the training factors."""
     if not is_pair(pair):
         raise ValueError(f"{role}: must be a pair (codes, factors), got {type(pair).__name__}")
     codes, values = converted(pair[0], f"{role} codes"), pair[1]
     values = values if isinstance(values, Factors) else Factors.of(values, factors.sizes, factors.names)
-    return at_rows(codes, values), as_numbered(role, values, factors)
+    return values.at_rows(codes), as_numbered(role, values, factors)
 
 
 def _check_others(role: str, pair, codes, factors: Factors):
-    """Codes ``[m, n, d]`` and factors on other samples than the training samples; None for no samples."""
-    if pair is None:
-        return None, None
+    """Codes ``[m, n, d]`` and factors on other samples than the training samples."""
     if not is_pair(pair):
         raise ValueError(f"{role}: must be a pair (codes, factors), got {type(pair).__name__}")
     role_codes, values = pair
     if isinstance(values, Factors):
-        role_codes, values = at_rows(role_codes, values), as_numbered(role, values, factors)
+        role_codes, values = values.at_rows(role_codes), as_numbered(role, values, factors)
     role_codes = _single(role_codes, f"{role} codes")
     role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
     if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
@@ -221,7 +210,8 @@ def _check_others(role: str, pair, codes, factors: Factors):
         raise ValueError(f"{role} {error}{_enough_sizes(values, factors)}") from None
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: must have factors of sizes {factors.sizes}, got {values.sizes}")
-    check_same_samples(f"{role} codes", role_codes, values)
+    if role_codes.shape[1] != values.num_samples:
+        refuse_samples(f"{role} codes", role_codes.shape[1], values)
     return role_codes, dataclasses.replace(factors, values=values.values, present=values.present)
 
 
@@ -238,8 +228,6 @@ def _enough_sizes(values, factors: Factors) -> str:
 
 
 def check_weights(weights, n: int):
-    if weights is None:
-        return None
     array = _numbers(weights, "weights")
     if array.shape != (n,):
         raise ValueError(f"weights: must have shape [{n}] (samples), got {array.shape}")
@@ -281,8 +269,6 @@ def check_active(active, m: int, d: int) -> np.ndarray:
 
 def check_numbers(numbers, m: int) -> np.ndarray:
     """Integer ids ``[m]`` that fit 32 bits."""
-    if numbers is None:
-        return np.arange(m, dtype=np.uint32)
     array = _numbers(numbers, "numbers")
     if array.shape != (m,):
         raise ValueError(f"numbers: must have {m} entries, one per member, got shape {array.shape}")
@@ -295,3 +281,67 @@ def _numbers(values, name: str) -> np.ndarray:
     array = as_numpy(values, name)
     check_real(array, name)
     return array
+
+
+def as_numbered(role: str, values: Factors, factors: Factors) -> Factors:
+    """One table's factors in the order and with the class numbers of another."""
+    if values.classes is None or factors.classes is None:
+        return values
+    if sorted(values.names) != sorted(factors.names):
+        raise ValueError(
+            f"{role}: must have the factors {some_of(factors.names)}, got {some_of(values.names)}; choose them by "
+            "columns="
+        )
+    places = [values.names.index(name) for name in factors.names]
+    array, given = np.array(values.values)[:, places], [values.classes[place] for place in places]
+    for j, (name, wanted, classes) in enumerate(zip(factors.names, factors.classes, given, strict=True)):
+        if (wanted is None) != (classes is None):
+            raise ValueError(f"{role}: must hold classes of {name} in both tables or in none; say which by kinds=")
+        if wanted is None or wanted == classes:
+            continue
+        numbers = {value: number for number, value in enumerate(wanted)}
+        if unknown := [value for value in classes if value not in numbers]:
+            raise ValueError(
+                f"{role}: must have classes of {name} that training has, got {shown(unknown[0])}; declare all of them, "
+                "as categories of pandas or by reading both from one table"
+            )
+        of_class = np.array([numbers[value] for value in classes])
+        array[:, j] = of_class[array[:, j].astype(np.int32)]
+    present = None if values.present is None else values.present[:, places]
+    return dataclasses.replace(factors, values=jnp.asarray(array), rows=None, num_rows=None, present=present)
+
+
+def is_sparse(codes) -> bool:
+    """Whether codes are a matrix or an array from ``scipy.sparse``, or JAX's BCOO array."""
+    return _is_bcoo(codes) or (type(codes).__module__.startswith("scipy.sparse") and hasattr(codes, "tocsr"))
+
+
+def _is_bcoo(codes) -> bool:
+    return type(codes).__module__.startswith("jax.experimental.sparse") and type(codes).__name__ == "BCOO"
+
+
+def dense(codes, name: str) -> np.ndarray:
+    """The codes as float32; what is not stored is 0."""
+    check_real(codes, name)
+    codes = _of_bcoo(codes, name) if _is_bcoo(codes) else codes
+    n, d = codes.shape
+    if 4 * n * d <= IN_MEMORY:
+        return codes.astype(np.float32).toarray()
+    with tempfile.TemporaryFile() as file:  # without a name; its bytes are gone with the array
+        array = np.memmap(file, np.float32, "w+", shape=(n, d))
+    rows, step = codes.tocsr(), max(1, AT_ONCE // (4 * d))
+    for start in range(0, n, step):
+        array[start : start + step] = rows[start : start + step].astype(np.float32).toarray()
+    return array
+
+
+def _of_bcoo(codes, name: str):
+    """JAX's BCOO array as a SciPy matrix; entries that are stored twice are added."""
+    import scipy.sparse
+
+    if codes.ndim != 2 or codes.n_batch or codes.n_dense:
+        form = f"{codes.n_batch} batch and {codes.n_dense} dense axes"
+        raise ValueError(f"{name}: must be BCOO [n, d] with sparse axes alone, got {codes.shape} with {form}")
+    places = np.asarray(codes.indices)
+    stored = (places < np.array(codes.shape)).all(axis=1)  # what lies outside is padding
+    return scipy.sparse.coo_array((np.asarray(codes.data)[stored], places[stored].T), shape=codes.shape)

@@ -42,11 +42,7 @@ class MeanRanks(NamedTuple):
 
 
 def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) -> tuple[MeanRanks, ...]:
-    """Rank the sets by their means at each value in a metadata column.
-
-    Raises:
-      ValueError: for fewer than three sets, or fewer than two values that all sets have.
-    """
+    """Rank the sets by their means at each value in a metadata column."""
     values = [column_of(one, across, "across") for one in sets]
     blocks = [value for value in dict.fromkeys(values[0]) if all(value in own for own in values)]
     if len(sets) < 3 or len(blocks) < 2:

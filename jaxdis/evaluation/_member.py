@@ -1,22 +1,26 @@
-"""How planned metrics are applied to one member: what :func:`jaxdis.evaluate` traces."""
+"""What :func:`jaxdis.evaluate` traces: one member's metrics, and the same for replicates."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, ordinary_codes
-from jaxdis.evaluation._bootstrap import SEED, centered, replicate
-from jaxdis.evaluation._strengths import Strengths
+from jaxdis._core.spec import Spec
 from jaxdis.factors import Factors, Sample
-from jaxdis.metrics._metric import apply, prepared_for, sources_of
+from jaxdis.metrics._metric import apply, metric_seed, prepared_for, sources_of
 from jaxdis.metrics._plan import Plan
+from jaxdis.relations import Relation
 
 # Codes that notes look at.
 MOST_CODES = 64
+# Numbers of a member from which on it is read in blocks, and of the blocks of all members together.
+WIDE = 1 << 26
+BLOCK_NUMBERS = 1 << 25
+BOOTSTRAP_SEED = metric_seed("bootstrap")
 
 
 class MemberCodes(NamedTuple):
@@ -36,11 +40,58 @@ class MemberCodes(NamedTuple):
         codes = codes[None] if codes.ndim == 2 else codes
         return cls(np.arange(len(codes)), codes, None, None, None)
 
+    def block(self, replicates: int) -> int | None:
+        """How many codes metrics read at a time; None for codes that are computed with as a whole."""
+        m, n, d = self.codes.shape
+        whole = n * d <= WIDE or replicates or isinstance(self.codes, jax.Array)
+        return None if whole else min(d, max(1, BLOCK_NUMBERS // (m * n)))
+
     def few(self, members: int) -> tuple[np.ndarray, np.ndarray | None]:
         """The first members' codes, ``MOST_CODES`` at most, and what these were shifted by; on the host."""
         m, _, d = self.codes.shape
         codes = self.codes if m <= members and d <= MOST_CODES else self.codes[:members, :, :MOST_CODES]
         return np.asarray(codes), None if self.offset is None else np.asarray(self.offset)[:members, :MOST_CODES]
+
+
+class Stage(NamedTuple):
+    """What one program computes: some metrics, with how many replicates, and whether also the relations behind them."""
+
+    plan: Plan
+    replicates: int = 0
+    relations: bool = False
+
+
+class Strengths(NamedTuple):
+    """What is kept from a relation, for :meth:`Scores.top`; after a bootstrap with its standard error."""
+
+    strength: Float[Array, "*m d k"]
+    ceiling: Float[Array, "*m k"]
+    error: Float[Array, "*m d k"] | None = None
+
+
+class Scored(NamedTuple):
+    """What a program returns for one member.
+
+    Attributes:
+      metrics: each metric's result by name.
+      sound: whether all codes that are read are finite and within float32.
+      replicates: the fields that are numbers, for each replicate: ``{name: {field: [count]}}``.
+      relations: by text.
+    """
+
+    metrics: dict[str, tuple]
+    sound: Bool[Array, "*m"]
+    replicates: dict[str, dict[str, Array]] = {}
+    relations: dict[str, Strengths] = {}
+
+
+class Roles(NamedTuple):
+    """A member's samples: all, those that train, those held out, and those on which options are chosen."""
+
+    whole: Sample
+    train: Sample
+    test: Sample | None
+    validation: Sample | None
 
 
 class Shared(NamedTuple):
@@ -57,78 +108,80 @@ class Shared(NamedTuple):
     groups: jax.Array | None = None
 
 
-def score_member(plan: Plan, member: MemberCodes, shared: Shared):
+def score_member(plan: Plan, member: MemberCodes, shared: Shared) -> tuple[dict[str, tuple], Array]:
     """One member's metrics, ``{name: NamedTuple}``, and whether all that they read is sound. Pure."""
-    whole, train, held_out, validation = _samples(member, shared)
+    return score_member_often(Stage(plan), member, shared)[:2]
 
-    def samples_for(spec):
-        return (train, held_out) if spec.reads.test else (whole, None)
 
-    key = jax.random.fold_in(shared.key, member.number)
-    sources, sound = sources_of(metric for _, metric in plan), [ordinary_codes(whole.codes).all()]
+def score_member_often(stage: tuple, member: MemberCodes, shared: Shared) -> Scored:
+    """One member's metrics, relations and replicates. Traced, pure."""
+    stage = Stage(*stage)
+    roles, key = roles_of(member, shared), jax.random.fold_in(shared.key, member.number)
+    by_source = _measured(stage.plan, key, roles, member, shared.prepared)
+    results = {name: metric.finish(by_source[metric.source]) for name, metric in stage.plan}
+    relations = {}
+    if stage.relations:
+        kept = {spec: found for spec, found in by_source.items() if isinstance(found, Relation)}
+        relations = {repr(spec): Strengths(found.strength, found.ceiling) for spec, found in kept.items()}
+    sound = [ordinary_codes(roles.whole.codes).all()]
     for name, array, check in (
-        ("variances", whole.variances, finite_codes),
-        ("test", _codes(held_out), ordinary_codes),
-        ("validation", _codes(validation), ordinary_codes),
+        ("variances", roles.whole.variances, finite_codes),
+        ("test", roles.test and roles.test.codes, ordinary_codes),
+        ("validation", roles.validation and roles.validation.codes, ordinary_codes),
     ):
-        if array is not None and any(getattr(spec.reads, name) for spec in sources):
+        if array is not None and any(getattr(spec.reads, name) for spec in by_source):
             sound.append(check(array).all())
-    results = _measure(plan, key, samples_for, validation, member, shared.prepared)
-    return results, jnp.stack(sound).all()
+    scored = Scored(results, jnp.stack(sound).all(), relations=relations)
+    return _with_replicates(stage, member, shared, roles, scored) if stage.replicates else scored
 
 
-def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):
-    """As :func:`score_member`, with every column for each replicate, ``{name: {field: [count]}}``, and the relations'
-    errors, ``{name: {"error": [d, k]}}``. Traced, pure."""
-    plan, count = plan_and_count
-    if not count:
-        return *score_member(plan, member, shared), {}
-    all_samples, train, held_out, validation = _samples(member, shared)
-    replicates_key = jax.random.fold_in(shared.key, SEED)
+def _with_replicates(stage: Stage, member: MemberCodes, shared: Shared, roles: Roles, scored: Scored) -> Scored:
+    """The same with every number for each replicate, and the relations' errors."""
+    sources = sources_of(metric for _, metric in stage.plan)
+    replicates_key = jax.random.fold_in(shared.key, BOOTSTRAP_SEED)
 
     def again(number):
         draw = jax.random.fold_in(replicates_key, number)  # the same for all members
-        keys = jax.random.split(draw, 4)
-        samples, trains = replicate(keys[0], all_samples), replicate(keys[1], train)
         # Roles are drawn apart, or a sample could have two of them.
-        tests, validations = (
-            None if sample is None else replicate(key, sample).drawn
-            for key, sample in zip(keys[2:], (held_out, validation), strict=True)
-        )
-
-        def samples_for(spec):
-            return (trains.version_for(spec), tests) if spec.reads.test else (samples.version_for(spec), None)
-
-        sources = sources_of(metric for _, metric in plan)
-        prepared = [prepared_for((spec,), draw, samples_for(spec)[0].factors)[0] for spec in sources]
-        key = jax.random.fold_in(draw, member.number)
-        results = _measure(plan, key, samples_for, validations, member, prepared)
-        return {name: _drawn(result) for name, result in results.items()}
+        keys = jax.random.split(draw, 4)
+        drawn = [None if role is None else replicate(key, role) for key, role in zip(keys, roles, strict=True)]
+        own = {}
+        for spec in sources:
+            whole, train = (each.version_for(spec) for each in drawn[:2])
+            own[spec] = Roles(whole, train, *(each and each.drawn for each in drawn[2:]))
+        factors = {spec: (roles.train if spec.reads.test else roles.whole).factors for spec, roles in own.items()}
+        prepared = [prepared_for((spec,), draw, factors[spec])[0] for spec in sources]
+        by_source = _measured(stage.plan, jax.random.fold_in(draw, member.number), own, member, prepared)
+        numbers = {name: scalars(metric.finish(by_source[metric.source])) for name, metric in stage.plan}
+        kept = {repr(spec): found.strength for spec, found in by_source.items() if repr(spec) in scored.relations}
+        return numbers, kept
 
     # One after another: memory is that of one replicate.
-    replicates = jax.lax.map(again, jnp.arange(count, dtype=jnp.uint32))
-    results, finite = score_member(plan, member, shared)
-    for name, metric in plan:
-        if metric.source.distinct_samples:
-            scores = _drawn(results[name])
-            replicates[name] = {field: centered(values, scores[field]) for field, values in replicates[name].items()}
-    for name, result in results.items():
-        if isinstance(result, Strengths):
-            replicates[name] = {"error": replicates[name]["strength"].std(axis=0, ddof=1)}
-    return results, finite, replicates
+    numbers, strengths = jax.lax.map(again, jnp.arange(stage.replicates, dtype=jnp.uint32))
+    centering = {name for name, metric in stage.plan if metric.source.distinct_samples}
+    for name in centering:
+        scores = scalars(scored.metrics[name])
+        numbers[name] = {field: centered(values, scores[field]) for field, values in numbers[name].items()}
+    relations = {
+        label: found._replace(error=strengths[label].std(axis=0, ddof=1)) for label, found in scored.relations.items()
+    }
+    return scored._replace(replicates=numbers, relations=relations)
 
 
-def _measure(plan: Plan, key, samples_for: Callable, validation, member: MemberCodes, prepared) -> dict[str, tuple]:
-    """Call every function that reads samples once, then compute the metrics from their results."""
-    sources = sources_of(metric for _, metric in plan)
-    results = {}
-    for spec, shared in zip(sources, prepared, strict=True):
-        samples = samples_for(spec)
-        # A bootstrap weights samples for some functions and repeats them for others, which then share nothing.
-        alike = spec.base in results and samples_for(spec.base)[0] is samples[0]
-        base = results[spec.base] if alike else None
-        results[spec] = apply(spec, key, *samples, member.active, shared, validation, base, member.offset)
-    return {name: metric.finish(results[metric.source]) for name, metric in plan}
+def _measured(plan: Plan, key, roles: Roles | dict[Spec, Roles], member: MemberCodes, prepared) -> dict[Spec, Any]:
+    """Call every function that reads samples once.
+
+    Args:
+      roles: for a bootstrap, those of each function: it weights samples for some and repeats them for others, which
+        then share nothing.
+    """
+    results, read = {}, {}
+    for spec, shared in zip(sources_of(metric for _, metric in plan), prepared, strict=True):
+        own = roles[spec] if isinstance(roles, dict) else roles
+        read[spec], test = (own.train, own.test) if spec.reads.test else (own.whole, None)
+        base = results[spec.base] if spec.base in results and read[spec.base] is read[spec] else None
+        results[spec] = apply(spec, key, read[spec], test, member.active, shared, own.validation, base, member.offset)
+    return results
 
 
 def scalars(result: tuple) -> dict[str, jax.Array]:
@@ -136,31 +189,60 @@ def scalars(result: tuple) -> dict[str, jax.Array]:
     return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
 
 
-def _drawn(result: tuple) -> dict[str, jax.Array]:
-    """A result's fields that vary between replicates."""
-    return {"strength": result.strength} if isinstance(result, Strengths) else scalars(result)
-
-
-def _codes(sample: Sample | None):
-    return None if sample is None else sample.codes
-
-
-def _samples(member: MemberCodes, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:
-    all_samples = samples_of(member, shared)
-    return all_samples, *train_and_test(all_samples, member, shared), validation_of(member, shared)
-
-
-def samples_of(member: MemberCodes, shared: Shared) -> Sample:
-    return Sample(member.codes, shared.factors, shared.weights, member.variances, shared.groups)
-
-
-def validation_of(member: MemberCodes, shared: Shared) -> Sample | None:
-    return None if member.validation_codes is None else Sample(member.validation_codes, shared.validation_factors)
-
-
-def train_and_test(all_samples: Sample, member: MemberCodes, shared: Shared) -> tuple[Sample, Sample | None]:
+def roles_of(member: MemberCodes, shared: Shared) -> Roles:
+    """A member's samples, by what metrics do with them."""
+    whole = Sample(member.codes, shared.factors, shared.weights, member.variances, shared.groups)
+    train, test, validation = whole, None, None
     if member.test_codes is not None:
-        return all_samples, Sample(member.test_codes, shared.test_factors)
-    if shared.train_rows is None:
-        return all_samples, None
-    return all_samples.take(shared.train_rows), all_samples.take(shared.test_rows)
+        test = Sample(member.test_codes, shared.test_factors)
+    elif shared.train_rows is not None:
+        train, test = whole.take(shared.train_rows), whole.take(shared.test_rows)
+    if member.validation_codes is not None:
+        validation = Sample(member.validation_codes, shared.validation_factors)
+    return Roles(whole, train, test, validation)
+
+
+class Again(NamedTuple):
+    """One replicate in three forms: ``weighted``, the same rows with counts as weights; ``drawn``, rows drawn with
+    replacement; ``halved``, half the rows at random, without repetition."""
+
+    weighted: Sample
+    drawn: Sample
+    halved: Sample
+
+    def version_for(self, spec: Spec) -> Sample:
+        """The form that a function can read."""
+        if spec.distinct_samples:
+            return self.halved
+        return self.weighted if spec.reads.weights else self.drawn
+
+
+def replicate(key: PRNGKeyArray, sample: Sample) -> Again:
+    """Draw ``n`` from ``n`` samples with replacement: as multinomial counts that weight them, and as rows.
+
+    Both forms are the same draw: a metric that takes weights reads the first, which moves no data, and others read the
+    second. Functions that need distinct samples, such as nearest-neighbor estimates, would misread repeated samples;
+    for these a replicate is half the samples at random. To first order, the estimate on half the samples scatters
+    around that on all samples with the variance that the latter has itself: ``σ² (2 / n − 1 / n) = σ² / n``.
+
+    Samples that belong together are drawn as whole groups until there are ``n`` samples, or half as many; the last
+    group is cut.
+
+    Reference: Efron & Tibshirani 1993, §6; Politis et al. 1999, §2 (subsampling); Davison & Hinkley 1997, §3.8 (whole
+    groups).
+    """
+    n = sample.codes.shape[0]
+    rows = random.drawn_rows(key, sample.groups, n)
+    counts = jnp.zeros(n).at[rows].add(1.0)
+    weights = counts if sample.weights is None else counts * sample.weights
+    half = random.shuffled_rows(jax.random.fold_in(key, 1), sample.groups, n)[: max(1, n // 2)]
+    return Again(sample._replace(weights=weights), sample.take(rows), sample.take(half))
+
+
+def centered(replicates: jax.Array, score: jax.Array) -> jax.Array:
+    """Shift scores ``[count, …]`` on half the samples so that their mean is the score on all samples.
+
+    With fewer samples, such estimates are systematically smaller or larger. That difference does not estimate the bias
+    at ``n``, which need not fall as ``1 / n``.
+    """
+    return replicates - replicates.mean(axis=0)[None] + score[None]

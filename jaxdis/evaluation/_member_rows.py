@@ -1,24 +1,23 @@
 """What is known about a zoo's members besides their codes: a name, and metadata such as settings and seeds."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
 from jaxdis._core.options import listed, shown
+from jaxdis.metrics._metric import Column
 
 NAME = "member"
 
 
-def member_rows(members, count: int) -> tuple[dict, ...]:
+def member_rows(members, count: int, metrics: Collection[str] = ()) -> tuple[dict, ...]:
     """One dict per member, which begins with its name under ``member``.
 
     Args:
       members: names; a dict with metadata per member, such as a zoo's labels; a mapping or a data frame whose column
         ``member`` holds the names. Without names, members are numbered.
       count: how many members there are.
-
-    Raises:
-      ValueError: for more or fewer members, or for names that repeat.
+      metrics: names that metadata may not have, since they are columns of scores.
     """
     rows = [{} for _ in range(count)] if members is None else column_rows(members)
     if rows is None or len(rows) != count:
@@ -31,18 +30,10 @@ def member_rows(members, count: int) -> tuple[dict, ...]:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"members: must have names that differ, got {shown(twice)} more than once")
-    return tuple({str(name): _plain(value) for name, value in row.items()} for row in named)
-
-
-def check_names(rows: tuple[dict, ...], metrics: Iterable[str]) -> None:
-    """Refuse metadata under a name that these metrics give a column.
-
-    Raises:
-      ValueError: naming it.
-    """
-    for name in rows[0]:
-        if any(name == metric or name.startswith(f"{metric}.") for metric in metrics):
+    for name in named[0]:
+        if Column.read(str(name), metrics).metric in metrics:
             raise ValueError(f"members: must have columns that are no scores, got {shown(name)}; rename it")
+    return tuple({str(name): _plain(value) for name, value in row.items()} for row in named)
 
 
 def column_rows(members) -> list[dict] | None:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxdis._core.arrays import as_one_array
 from jaxdis._core.options import Count, checked_value
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._scores import Scores
 from jaxdis.factors import Factors
 from jaxdis.metrics._plan import plan_of
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from jaxdis._core.finite import mean
 from jaxdis._core.lookup import MOST_NAMED, some_of
+from jaxdis.evaluation._dependence import notes_on_dependence
 from jaxdis.evaluation._member import MemberCodes, Shared
-from jaxdis.evaluation._numbering import OF_VALUES
+from jaxdis.evaluation._request import Request
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
-from jaxdis.metrics._metric import axes_of, is_error
+from jaxdis.metrics._metric import Column
 from jaxdis.metrics._plan import Plan
-from jaxdis.relations import RELATIONS
 
 # The chance of a metric says something of a score only if codes without information score about the same everywhere.
 WIDEST_CHANCE = 0.2
@@ -25,8 +25,8 @@ FEW_PER_CLASS = 10
 ROUNDING = 5e-4
 # More of a factor's entropy than this, and the bias of estimated information is noted.
 LARGE_BIAS = 0.1
-# Functions to which an order of classes matters most.
-_LINEAR = OF_VALUES - {RELATIONS["random_forest"].function, METRICS["dci_es"].source.function}
+# Functions of values to which their order matters little.
+_BY_SPLITS = ("random_forest", "dci_es")
 _SAMPLED = "mutual_information_sampled"
 _OF_BINS = ("mutual_information", _SAMPLED, "mutual_information_equal_count", "dependent_information", "unibound")
 # Whole numbers of which each occurs so often are not counts of something, but may name it.
@@ -71,6 +71,21 @@ def unjudged(shared: Shared) -> list[str]:
     return [name for name, each in zip(shared.factors.names, missed, strict=True) if each]
 
 
+def notes_of_request(request: Request, scores) -> tuple[tuple[str, str], ...]:
+    """Pairs: a metric's name and a note; the parts of ``scores`` say which factors were left out."""
+    shared, plan, lacking = request.shared, request.plan, (*request.left_out.items(), *request.reasons.items())
+    apart = () if request.parts or shared.test_rows is shared.test_factors is None else unjudged(shared)
+    of_factors = known(shared.factors), shared.factors.num_samples, apart, "variances" in request.given
+    found = [*notes_of(plan, scores, *of_factors), *notes_on_codes(plan, request.members)]
+    if shared.groups is None and not request.parts:
+        redraws, splits = bool(request.bootstrap or request.null.count), "test" not in request.given
+        sources = {name: metric.source for name, metric in plan if metric.reads_factors}
+        independent = [n for n, of in sources.items() if redraws or of.distinct_samples or (splits and of.reads.test)]
+        if independent:
+            found += notes_on_dependence(independent, request.members, shared.factors, redraws)
+    return (*found, *lacking)
+
+
 def notes_of(
     plan: Plan,
     columns: Mapping,
@@ -90,11 +105,11 @@ def notes_of(
     found = []
     for name, metric in plan:
         texts = list(_of_variances(metric)) if metric.source.reads.variances and not variances else []
-        if metric.about is None or metric.about.reads_factors:
+        if metric.reads_factors:
             texts += [*_of_factors(metric, factors), *_of_samples(metric, factors, samples)]
             if metric.source.reads.test and unjudged:
                 texts += _of_held_out(name, metric, columns.parts, [factor.name for factor in factors], unjudged)
-            texts += _of_scores(name, metric, columns, dict(plan), samples)
+            texts += _of_scores(name, metric, columns, samples)
         found += [(name, text) for text in texts]
     return tuple(found)
 
@@ -135,7 +150,7 @@ def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
                 "neighbors among them mean different things, as indices of a code book do"
             )
             found.append((name, text))
-        if far.any() and (metric.about is None or metric.about.reads_factors):
+        if far.any() and (metric.reads_factors):
             text = "so far from 0 that float32 keeps few digits; subtract the mean before codes become float32"
             found.append((name, f"{_codes(far)}: {text}"))
     return found
@@ -168,7 +183,7 @@ def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
             f"{_listed(nominal)} has classes without an order and is left out; declare one by kinds={{{nominal[0]!r}: "
             "('ordered', …)}"
         )
-    elif metric.source.function in _LINEAR and nominal:
+    elif metric.source.traits.of_values and metric.source.name not in _BY_SPLITS and nominal:
         yield (
             f"{_listed(nominal)} has classes without an order, which are read as indicators; if they have one, declare "
             f"it by kinds={{{nominal[0]!r}: ('ordered', …)}}"
@@ -189,7 +204,7 @@ def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
 
 def _of_held_out(name: str, metric: Metric, parts: Mapping, names: list[str], unjudged) -> Iterator[str]:
     """Whether a metric left out factors that do not vary in held-out samples, as a part says by NaN."""
-    fields = [f"{name}.{field}" for field, letters in axes_of(metric).items() if letters[-1] == "k"]
+    fields = [Column(name, field) for field, letters in metric.axes.items() if letters[-1] == "k"]
     found = [parts[field] for field in fields if field in parts]
     left = [factor for factor in unjudged if any(np.isnan(part[..., names.index(factor)]).all() for part in found)]
     if left:
@@ -219,14 +234,14 @@ def _of_samples(metric: Metric, factors: list[Known], samples: int) -> Iterator[
         yield f"{samples:,} samples are few: codes of noise may score far above chance"
 
 
-def _of_scores(name: str, metric: Metric, columns: Mapping, plan: Mapping, samples: int) -> Iterator[str]:
+def _of_scores(name: str, metric: Metric, columns: Mapping, samples: int) -> Iterator[str]:
     row = next((row.about for row in METRICS.values() if row == metric), None)
     for field, (low, high) in row.chance.items() if row is not None and samples >= FEW_SAMPLES else ():
-        column = name if field == "score" else f"{name}.{field}"
+        column = Column(name, field)
         if field == "train" or column not in columns:
             continue
         scores = columns[column]
-        values, error = np.atleast_1d(scores), is_error(column, plan)
+        values, error = np.atleast_1d(scores), field in metric.errors
         values = values[np.isfinite(values)]
         whose = "" if field == "score" else f"{field}: "
         by_chance = values >= low if error else values <= high

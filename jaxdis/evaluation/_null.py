@@ -19,8 +19,6 @@ MOST_NULLS = 10**5
 SHIFTS = 100
 # A shift by less than this share of a series leaves each sample beside others that resemble its own.
 LEAST_SHIFT = 0.1
-# Sums in another order differ by less, relative to scores near 1.
-ROUNDING = 1e-5
 
 
 class Null(NamedTuple):
@@ -77,12 +75,8 @@ NO_NULL = Null()
 
 
 def judged_by_chance(plan: Plan, null: int) -> Plan:
-    """The metrics that have a null: those that read factors.
-
-    Raises:
-      ValueError: naming the metrics, if none does.
-    """
-    judged = tuple((name, metric) for name, metric in plan if metric.about is None or metric.about.reads_factors)
+    """The metrics that have a null: those that read factors."""
+    judged = tuple((name, metric) for name, metric in plan if metric.reads_factors)
     if null and not judged:
         raise ValueError(f"null: must have a metric that reads factors, got {', '.join(name for name, _ in plan)}")
     return judged
@@ -97,13 +91,3 @@ def permuted(shared: Shared, null: Null, number: int) -> Shared:
             rows = null.rows(jax.random.fold_in(key, place), groups, factors.num_samples)
             found[role] = factors.take(rows)
     return shared._replace(**found)
-
-
-def p_value(score, nulls: np.ndarray, *, error: bool) -> np.ndarray:
-    """One plus how many nulls ``[…, count]`` are at least as good as ``score […]``, over one plus how many there are.
-
-    An undefined null counts as one as good; an undefined score's p value is NaN.
-    """
-    sign = -1 if error else 1
-    worse = sign * nulls < sign * np.asarray(score)[..., None] - ROUNDING
-    return np.where(np.isnan(score), np.nan, (1 + (~worse).sum(axis=-1)) / (1 + nulls.shape[-1]))

@@ -7,14 +7,12 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core.lookup import look_up
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._each import joined_relations, lack_values, parts_of
-from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._left_out import check_circular
-from jaxdis.evaluation._member import MemberCodes, Shared, samples_of, train_and_test, validation_of
-from jaxdis.evaluation._numbering import numbered
-from jaxdis.factors import Factors
+from jaxdis.evaluation._member import MemberCodes, Shared, roles_of
+from jaxdis.evaluation._missing_values import joined_relations
+from jaxdis.evaluation._request import Request
+from jaxdis.evaluation._run import numbered
+from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply
-from jaxdis.metrics._plan import check_neighbors
 from jaxdis.relations import RELATIONS, Relation
 
 
@@ -45,27 +43,20 @@ def relate(
     for name, value in arrays.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
-    arrays["groups"] = groups
-    if isinstance(factors, Factors):
-        check_circular({spec.name: spec}, factors)
-    if lack_values(factors, test, validation):
-        parts, _ = parts_of(codes, factors, **arrays)
-        relations = [relate(part.codes, part.factors, spec, key, **part.arguments) for part in parts]
-        return joined_relations(relations, parts)
-    members, shared, single = bind(codes, factors, key, **arrays, split=spec.reads.test)
-    if not single:
-        raise ValueError(f"codes: must have shape [n, d] (one member), got {members.codes.shape}")
-    check_neighbors(spec.all_options, spec.name, shared.factors.num_samples)
-    return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), numbered((spec,), shared))
+    request = Request.of(codes, factors, key=key, plan=((spec.name, Blend(spec, "matching")),), **arrays, groups=groups)
+    if not request.single:
+        raise ValueError(f"codes: must have shape [n, d] (one member), got {request.members.codes.shape}")
+    pieces = request.parts or (((), request.members, request.shared),)
+    found = [_related(spec, members, numbered((spec,), shared)) for _, members, shared in pieces]
+    return joined_relations(found, [columns for columns, *_ in pieces]) if request.parts else found[0]
 
 
-def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
-    key = jax.random.fold_in(shared.key, 0)
-    all_samples = samples_of(member, shared)
-    train, held_out = train_and_test(all_samples, member, shared)
-    sample = train if spec.reads.test else all_samples
+def _related(spec: Spec, members: MemberCodes, shared: Shared) -> Relation:
+    member, key = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), jax.random.fold_in(shared.key, 0)
+    roles = roles_of(member, shared)
+    sample = roles.train if spec.reads.test else roles.whole
     return _apply_jitted(
-        spec, key, sample, held_out, member.active, validation=validation_of(member, shared), offset=member.offset
+        spec, key, sample, roles.test, member.active, validation=roles.validation, offset=member.offset
     )
 
 

@@ -13,9 +13,9 @@ from jaxdis._core.lookup import some_of
 from jaxdis._core.options import shown
 from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation._member_rows import NAME, column_rows
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics import METRICS
-from jaxdis.metrics._metric import is_error
+from jaxdis.metrics._metric import Column
 
 # What tables of scores hold beside scores; those of single factors end in a bracket.
 _BESIDE = (".error", ".bias", ".low", ".high")
@@ -42,11 +42,7 @@ class ScoreSet(NamedTuple):
 
 
 def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, meta) -> list[ScoreSet]:
-    """One set for each that is given, or for each value in the column ``by``.
-
-    Raises:
-      ValueError: for anything else than scores, or a column that is not there.
-    """
+    """One set for each that is given, or for each value in the column ``by``."""
     names = [f"{chr(ord('a') + place)}" for place in range(len(given))] if names is None else list(names)
     rows = None if meta is None else _by_name(meta)
     sets = []
@@ -79,8 +75,8 @@ def column_of(one: ScoreSet, name: str, argument: str) -> list:
 
 def lower_is_better(column: str) -> bool:
     """Whether a column from the library's metrics is best when low; others are taken as best when high."""
-    known = any(column == name or column.startswith(f"{name}.") for name in METRICS)
-    return known and is_error(column, METRICS)
+    column = Column.read(column, METRICS)
+    return column.metric in METRICS and column.field in METRICS[column.metric].errors
 
 
 def _set(name: str, given) -> ScoreSet:
@@ -132,7 +128,7 @@ def _metrics(columns: Mapping) -> list[str] | None:
 
 
 def _is_score(column: str, scored: list[str] | None) -> bool:
-    known = scored is None or any(column == name or column.startswith(f"{name}.") for name in scored)
+    known = scored is None or Column.read(column, scored).metric in scored
     return known and not column.endswith((*_BESIDE, "]"))
 
 

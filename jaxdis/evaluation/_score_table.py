@@ -1,25 +1,28 @@
 """Scores as columns for table tools: wide, with a row per member, or long, with a row per number."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from jaxdis._core.display import html_table
+from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
 from jaxdis._core.finite import mean
 from jaxdis._core.lookup import some_of
-
-if TYPE_CHECKING:
-    from jaxdis.evaluation._results import Scores
+from jaxdis._core.options import checked_value, shown
+from jaxdis.evaluation._score_core import ARRAYS, ScoreCore, p_value
+from jaxdis.metrics._metric import Column
 
 SPREAD = "± is the standard deviation over members"
 INTERVAL = "[low, high] is the 95 % interval by bootstrap"
 CHANCE = "null is the mean over permuted factors, p how often they are as good"
 
 
-def wide(scores: "Scores", *, per_factor: bool = False) -> dict[str, Sequence]:
+def wide(scores: ScoreCore, *, per_factor: bool = False) -> dict[str, Sequence]:
     """A table's columns, with one row per member: name, metadata, scores; after a bootstrap ``.error``, ``.bias``,
     ``.low`` and ``.high``, with permutations ``.null``, ``.above_null``, ``.p``; on request ``metric.part[factor]``."""
     columns = metadata(scores.members) | {name: np.atleast_1d(column) for name, column in numbers(scores).items()}
@@ -34,7 +37,7 @@ def wide(scores: "Scores", *, per_factor: bool = False) -> dict[str, Sequence]:
     return columns
 
 
-def numbers(scores: "Scores") -> dict[str, np.ndarray | np.generic]:
+def numbers(scores: ScoreCore) -> dict[str, np.ndarray | np.generic]:
     """Columns, each followed by its error, bias and 95 % interval if it has replicates, and by what chance gives."""
     found = {}
     for name, column in scores.items():
@@ -48,7 +51,7 @@ def numbers(scores: "Scores") -> dict[str, np.ndarray | np.generic]:
     return found
 
 
-def chance(scores: "Scores", name: str) -> dict[str, np.ndarray | np.generic]:
+def chance(scores: ScoreCore, name: str) -> dict[str, np.ndarray | np.generic]:
     """What permuted factors say about a column; nothing if it has none."""
     if name not in scores.nulls:
         return {}
@@ -61,29 +64,22 @@ def metadata(members: Sequence[dict]) -> dict[str, list]:
     return {name: [row.get(name) for row in members] for name in names}
 
 
-def long(scores: "Scores") -> dict[str, Sequence]:
+def long(scores: ScoreCore) -> dict[str, Sequence]:
     """A table's columns, with one row per number: ``member``, metadata, ``metric``, ``field``, ``factor``, ``code``,
     ``index`` and ``value``.
 
     ``factor`` is a factor's name, ``code`` a number, and ``index`` a number along any other axis that a part has; each
     is None where the number has none.
     """
-    blocks = [_block(scores, *_metric_and_field(scores, name), column, ()) for name, column in scores.items()]
+    blocks = [_block(scores, name, column, ()) for name, column in scores.items()]
     for name, part in scores.parts.items():
-        metric, _, field = name.rpartition(".")
         rank = part.ndim - (not scores.single)
-        blocks.append(_block(scores, metric, field, part, scores.axes.get(name) or ("",) * rank))
+        blocks.append(_block(scores, name, part, scores.axes.get(name) or ("",) * rank))
     heads = list(dict.fromkeys(head for block in blocks for head in block))
     return {head: [value for block in blocks for value in block[head]] for head in heads}
 
 
-def _metric_and_field(scores: "Scores", column: str) -> tuple[str, str]:
-    if column in scores.evaluation.get("metrics", ()) or "." not in column:
-        return column, "score"
-    return tuple(column.rsplit(".", 1))
-
-
-def _block(scores: "Scores", metric: str, field: str, values, letters: Sequence[str]) -> dict[str, list]:
+def _block(scores: ScoreCore, column: Column, values, letters: Sequence[str]) -> dict[str, list]:
     """The rows for one column or part."""
     values = np.asarray(values)[None] if scores.single else np.asarray(values)
     each = int(np.prod(values.shape[1:]))
@@ -98,11 +94,16 @@ def _block(scores: "Scores", metric: str, field: str, values, letters: Sequence[
     repeated = {name: column * len(values) for name, column in axes.items()}
     return {
         **{name: column.tolist() for name, column in members.items()},
-        **{"metric": [metric] * size, "field": [field] * size, **repeated, "value": values.ravel().tolist()},
+        **{
+            "metric": [column.metric] * size,
+            "field": [column.field] * size,
+            **repeated,
+            "value": values.ravel().tolist(),
+        },
     }
 
 
-def as_html(scores: "Scores") -> str:
+def as_html(scores: ScoreCore) -> str:
     """A row per score for a single member, with its factors beside it; a row per member for a zoo."""
     notes = together(scores.notes)
     if not scores.single:
@@ -137,7 +138,7 @@ def spread(values: np.ndarray) -> float:
     return float(defined.std()) if defined.size else float("nan")
 
 
-def as_text(scores: "Scores") -> str:
+def as_text(scores: ScoreCore) -> str:
     """One line per score, under a head that says what stands beside it."""
     width = max(map(len, scores), default=0)
     heads = {True: "one representation", False: f"{len(scores.members):,} members"}
@@ -201,7 +202,7 @@ def _counted(before: str, number: int | None, total: int, after: str) -> str:
     return f"{before}{who} {after}"
 
 
-def csv_columns(scores: "Scores", *, long_form: bool = False) -> dict[str, Sequence]:
+def csv_columns(scores: ScoreCore, *, long_form: bool = False) -> dict[str, Sequence]:
     """A CSV file's columns; the last one, ``evaluation``, holds JSON that says how the scores were computed.
 
     Any CSV reader takes such a column, unlike a comment line, and rows from several files can be joined.
@@ -213,7 +214,7 @@ def csv_columns(scores: "Scores", *, long_form: bool = False) -> dict[str, Seque
     return {**columns, "evaluation": [json.dumps(brief, ensure_ascii=False)] * len(next(iter(columns.values())))}
 
 
-def as_json(scores: "Scores") -> dict[str, Any]:
+def as_json(scores: ScoreCore) -> dict[str, Any]:
     """Columns by name; then ``members``, ``parts``, ``notes`` and ``evaluation``. None marks an undefined number, since
     JSON has no NaN."""
     found = {name: _or_null(np.asarray(column).tolist()) for name, column in numbers(scores).items()}
@@ -235,3 +236,79 @@ def _or_null(value):
         return [_or_null(entry) for entry in value]
     finite = not isinstance(value, float) or (value == value and abs(value) != float("inf"))
     return value if finite else None
+
+
+def best_codes(scores: ScoreCore, factor: str | int, count: int, relation: str | None) -> list[dict[str, Any]]:
+    """As :meth:`Scores.top`."""
+    from scipy.special import stdtrit
+
+    labels = list(dict.fromkeys(name.metric for name in scores.relations))
+    if not labels:
+        raise ValueError(
+            "top: must have a relation that a metric scores, of complete factors and at most 16,777,216 codes × "
+            "factors × members (× replicates), got none; score mig, or fewer members"
+        )
+    if not scores.single:
+        raise ValueError("top: must be asked of one member, got a zoo; take one by scores[0]")
+    label = checked_value("relation", Literal[tuple(labels)], labels[0] if relation is None else relation)
+    names = scores.factor_names
+    column = names.index(factor) if factor in names else factor
+    if isinstance(column, str) or not 0 <= column < len(names):
+        raise ValueError(f"factor: must be one of {some_of(names)}, or its number from 0, got {shown(factor)}")
+    fields = ("strength", "ceiling", "error", "null")
+    strength, ceiling, error, null = (scores.relations.get(f"{label}.{field}") for field in fields)
+    values, rows = strength[:, column].astype(float), []
+    for code in np.argsort(-values, kind="stable")[:count].tolist():
+        if np.isnan(value := values[code].item()):
+            break
+        row = {"rank": len(rows) + 1, "code": code, "value": value, "share": value / ceiling[column].item()}
+        if error is not None:
+            reach = -stdtrit(scores.evaluation["bootstrap"] - 1, 0.025).item() * error[code, column].item()
+            row |= {"low": value - reach, "high": value + reach}
+        if null is not None:
+            row["p"] = p_value(value, null[column], error=False).item()
+        rows.append(row)
+    return rows
+
+
+_FORMAT = 1
+
+
+def save(path: str | Path, scores: ScoreCore) -> None:
+    """Write arrays into an npz file, and everything else into its JSON header."""
+    fields = dataclasses.asdict(scores)
+    arrays = {f"{kind}/{name}": np.asarray(array) for kind in ARRAYS for name, array in fields[kind].items()}
+    others = {name: value for name, value in fields.items() if name not in ARRAYS}
+    # As text, since a header is written with sorted keys, and columns of metadata have an order.
+    write_arrays(path, {"scores": _FORMAT, "fields": json.dumps({"order": list(arrays), **others})}, arrays)
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """Read and check what :func:`save` wrote.
+
+    Raises:
+      DamagedFile: for another file.
+    """
+    header, arrays = read_arrays(path)
+    if header.get("scores") != _FORMAT:
+        raise DamagedFile(f"{path}: must be a file written by Scores.save, got another file of jaxdis")
+    try:
+        fields, header = {kind: {} for kind in ARRAYS}, json.loads(header["fields"])
+        for key in header["order"]:
+            kind, _, name = key.partition("/")
+            fields[kind][name] = arrays[key] if arrays[key].ndim else arrays[key][()]
+        fields |= {
+            "factor_names": tuple(map(str, header["factor_names"])),
+            "members": tuple(map(dict, header["members"])),
+            "axes": {name: tuple(letters) for name, letters in header["axes"].items()},
+            "notes": tuple((metric, note) for metric, note in header["notes"]),
+            "evaluation": dict(header["evaluation"]),
+            "errors": tuple(map(str, header.get("errors", ()))),
+        }
+        counts = {np.shape(column)[:1] for column in fields["columns"].values()}
+        if counts not in ({()}, {(len(fields["members"]),)}):
+            raise ValueError(f"{len(fields['members'])} members and columns of shapes {sorted(counts)}")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise DamagedFile(f"{path}: must be a file written by Scores.save, got {words}") from None
+    return fields

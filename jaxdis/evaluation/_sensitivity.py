@@ -14,14 +14,12 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core import random
 from jaxdis._core.display import Progress, html_table, reported
 from jaxdis._core.files import csv_text, write_text
-from jaxdis._core.options import Count, Seed, checked_key, checked_value, shown
+from jaxdis._core.options import Count, Seed, checked_value, shown
 from jaxdis._core.precision import single_precision
-from jaxdis.evaluation._evaluate import check_arguments, evaluate
-from jaxdis.evaluation._groups import as_groups
-from jaxdis.evaluation._inputs import check_same_samples
-from jaxdis.evaluation._sweeps import as_zoo, check_sizes, values_to_try
-from jaxdis.evaluation._table_rows import at_rows
-from jaxdis.factors import Factors
+from jaxdis.evaluation._evaluate import check_arguments
+from jaxdis.evaluation._request import Request
+from jaxdis.evaluation._run import run
+from jaxdis.evaluation._sweeps import check_sizes, numbers_of, values_to_try
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import metric_seed
 from jaxdis.metrics._plan import plan_of
@@ -175,17 +173,14 @@ def sensitivity(
       mig: bins matters most: it reverses up to 5.5% of pairs (τ = 0.89), with 1.2% of the members' variance
       sap_r2: samples matters most: it reverses up to 4.8% of pairs (τ = 0.90), with 0.5% of the members' variance
     """
-    plan, factors = plan_of(metrics), Factors.checked(factors)
-    codes = at_rows(as_zoo(codes), factors)
-    arguments = check_arguments(arguments)
-    groups = as_groups(groups, factors)
+    plan, arguments = plan_of(metrics), check_arguments(arguments)
     for name in ("test", "weights", "variances", "validation", "groups"):
         if arguments.get(name) is not None:
             raise ValueError(f"arguments: must have no `{name}`, since subsets of the samples are drawn, got one")
-    check_same_samples("codes", codes, factors)
-    if len(codes) < 3:
-        raise ValueError(f"codes: must have at least three members, to be ranked, got {len(codes)}")
-    n = codes.shape[1]
+    request = Request.of(codes, factors, key=key, plan=plan, groups=groups, **arguments)
+    m, n, _ = request.members.codes.shape
+    if m < 3:
+        raise ValueError(f"codes: must have at least three members, to be ranked, got {m}")
     sizes = (n,) if samples is None else check_sizes("samples", samples, n)
     sizes = tuple(sorted(set(map(int, sizes)), reverse=True))
     seeds = range(checked_value("seeds", Count, seeds)) if isinstance(seeds, int) else values_to_try("seeds", seeds)
@@ -205,18 +200,19 @@ def sensitivity(
         for name, metric in plan
         for values in itertools.product(*choices[name].values())
     ]
-    columns = {str(place): metric for place, (_, metric) in enumerate(settings)}
+    settings_by_column = tuple((str(place), metric) for place, (_, metric) in enumerate(settings))
+    request = request.with_plan(settings_by_column)
     tables = {name: [] for name, _ in plan}
     with reported(progress, "scoring", "evaluations") as show:
         for done, (size, seed) in enumerate(itertools.product(sizes, seeds), 1):
-            scores = _scores(codes, factors, groups, columns, key, size, seed, arguments)
+            scores = _scores(request, size, seed)
             for (name, _), column in zip(settings, scores, strict=True):
                 tables[name].append(column)
             show(done, len(sizes) * len(seeds), f"{size:,} samples, seed {seed}")
     axes, arrays, rows = {}, {}, ([], [])
     for name, _ in plan:
         counts = [len(values) for values in choices[name].values()]
-        table = np.array(tables[name], float).reshape(len(sizes), len(seeds), *counts, len(codes))
+        table = np.array(tables[name], float).reshape(len(sizes), len(seeds), *counts, m)
         order = (-1, *range(2, 2 + len(counts)), 0, 1)
         arrays[name], axes[name] = table.transpose(order), choices[name] | {SAMPLES: sizes, SEEDS: seeds}
         for kept, new in zip(rows, _rows(name, arrays[name], axes[name]), strict=True):
@@ -235,18 +231,15 @@ def _choices(metric: Metric, options: Mapping[str, tuple]) -> dict[str, tuple]:
     return kept
 
 
-def _scores(codes, factors: Factors, groups, columns, key, size: int, seed: int, arguments) -> list[np.ndarray]:
+def _scores(request: Request, size: int, seed: int) -> list[np.ndarray]:
     """All metrics' first fields ``[m]`` on some samples."""
-    key = jax.random.fold_in(jax.random.fold_in(checked_key(key), SEED), seed)
-    if size < codes.shape[1]:
-        order = random.shuffled_rows(key, groups, codes.shape[1])  # smaller samples are subsets of larger ones
+    key, n = jax.random.fold_in(jax.random.fold_in(request.shared.key, SEED), seed), request.members.codes.shape[1]
+    rows = np.arange(n)
+    if size < n:
+        order = random.shuffled_rows(key, request.shared.groups, n)  # smaller samples are subsets of larger ones
         rows = np.sort(np.asarray(order)[:size])
-        codes, factors, groups = codes[:, rows], factors.take(rows), None if groups is None else groups[rows]
-    scores = evaluate(codes, factors, columns, key, groups=groups, **arguments)
-    first = {}
-    for name, column in scores.items():
-        first.setdefault(name.partition(".")[0], column)
-    return [first[column] for column in columns]
+    results = run(request.at(rows, key)).metrics
+    return [next(iter(numbers_of(results[name]).values())) for name, _ in request.plan]
 
 
 def _rows(name: str, scores: np.ndarray, axes: Mapping[str, tuple]) -> tuple[list[Choice], list[Setting]]:

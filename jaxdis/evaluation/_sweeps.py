@@ -6,21 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import random
-from jaxdis._core.arrays import as_numpy
 from jaxdis._core.display import Progress, reported
 from jaxdis._core.lookup import some_of
-from jaxdis._core.options import checked_key, shown
+from jaxdis._core.options import shown
 from jaxdis._core.precision import single_precision
-from jaxdis.evaluation._evaluate import check_arguments, evaluate
-from jaxdis.evaluation._groups import as_groups
-from jaxdis.evaluation._inputs import check_codes, check_same_samples
-from jaxdis.evaluation._table_rows import at_rows
-from jaxdis.factors import Factors
+from jaxdis.evaluation._evaluate import check_arguments
+from jaxdis.evaluation._request import Request
+from jaxdis.evaluation._run import run
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import metric_seed
 from jaxdis.metrics._plan import plan_of
@@ -115,10 +111,10 @@ def sweep(
         raise ValueError(f"options: must have at least one with values to try; the options are {names}")
     settings = tuple(dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
-    scores = evaluate(as_zoo(codes), factors, plan, key, **{"progress": progress, **arguments})
-    fields = [_field(name) for name in scores if name.partition(".")[0] == "0"]
-    columns = {field: np.stack([scores[_column(str(row), field)] for row in range(len(plan))]) for field in fields}
-    score = columns[_headline(column, fields)]
+    results = run(Request.of(codes, factors, plan, key, **{"progress": progress, **arguments})).metrics
+    each = [numbers_of(results[name]) for name in plan]
+    columns = {field: np.stack([numbers[field] for numbers in each]) for field in each[0]}
+    score = columns[_headline(column, list(columns))]
     return Sweep(settings, score, rank_correlation(score, score), columns)
 
 
@@ -159,36 +155,35 @@ def sample_curve(
 
     Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
     """
-    metric, factors = _one(metric), Factors.checked(factors, gaps=True)
-    codes = at_rows(as_zoo(codes), factors)
     arguments = check_arguments(arguments)
     for name in ("test", "weights", "variances", "groups"):
         if arguments.get(name) is not None:
             raise ValueError(f"arguments: `{name}` cannot be used with sample_curve, which draws its own subsets")
-    check_same_samples("codes", codes, factors)
-    n = codes.shape[1]
+    request = Request.of(codes, factors, {"0": _one(metric)}, key, groups=groups, **arguments)
+    n, key, groups = request.members.codes.shape[1], request.shared.key, request.shared.groups
     sizes = check_sizes("sizes", sizes, n)
-    key = checked_key(key)
-    groups = as_groups(groups, factors)
+    groups = None if groups is None else np.asarray(groups)
     order = np.asarray(random.shuffled_rows(jax.random.fold_in(key, SEED), groups, n))
-    both, overlap, fields = [], [], []
+    both, overlap = [], []
     with reported(progress, "scoring", "runs") as show:
         for size in map(int, sizes):
-            run_scores, taken = [], (order[:size], order[::-1][:size])
+            runs, taken = [], (order[:size], order[::-1][:size])
             together = taken if groups is None else [groups[rows] for rows in taken]
             overlap.append(float(np.isin(*together).mean()))
-            for run, rows in enumerate(taken):
-                subset, of_rows = factors.take(jnp.asarray(rows)), None if groups is None else groups[rows]
-                run_key = jax.random.fold_in(key, run)
-                scores = evaluate(codes[:, rows], subset, {"0": metric}, run_key, groups=of_rows, **arguments)
-                run_scores.append(scores)
-                show(2 * len(both) + run + 1, 2 * len(sizes), f"{size:,} samples")
-            fields = [_field(name) for name in run_scores[0]]
-            both.append({field: np.stack([scores[_column("0", field)] for scores in run_scores]) for field in fields})
-    columns = {field: np.stack([scores[field] for scores in both]) for field in fields}
-    score = columns[_headline(column, fields)]
+            for number, rows in enumerate(taken):
+                results = run(request.at(rows, jax.random.fold_in(key, number)))
+                runs.append(numbers_of(results.metrics["0"]))
+                show(2 * len(both) + number + 1, 2 * len(sizes), f"{size:,} samples")
+            both.append({field: np.stack([numbers[field] for numbers in runs]) for field in runs[0]})
+    columns = {field: np.stack([numbers[field] for numbers in both]) for field in both[0]}
+    score = columns[_headline(column, list(columns))]
     across = rank_correlation(score[:, 0], score[:, 1])
     return SampleCurve(np.array(sizes), score, (across + across.T) / 2, np.array(overlap), columns)
+
+
+def numbers_of(result: tuple) -> dict[str, np.ndarray]:
+    """The fields ``[m]`` of a metric's result."""
+    return {field: values for field, values in result._asdict().items() if values is not None and values.ndim == 1}
 
 
 def rank_correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -227,21 +222,6 @@ def check_sizes(name: str, sizes, n: int) -> tuple[int, ...]:
 
 def _one(metric: str | Metric) -> Metric:
     return plan_of([metric] if isinstance(metric, str) else {"metric": metric})[0][1]
-
-
-def as_zoo(codes):
-    """Codes ``[m, n, d]`` as precise as they are: ``evaluate`` shifts those far from 0 before it rounds them."""
-    check_codes(codes, "codes")
-    codes = codes if isinstance(codes, jax.Array) else as_numpy(codes, "codes")
-    return codes[None] if codes.ndim == 2 else codes
-
-
-def _field(column: str) -> str:
-    return column.partition(".")[2] or "score"
-
-
-def _column(name: str, field: str) -> str:
-    return name if field == "score" else f"{name}.{field}"
 
 
 def _headline(column: str | None, fields: list[str]) -> str:

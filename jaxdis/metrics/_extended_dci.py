@@ -40,7 +40,7 @@ class ExtendedDci(NamedTuple):
     losses: Float[Array, "c k"]
 
 
-@metric(starts_from=random_forest)
+@metric(starts_from=random_forest, of_values=True, on_a_line=True)
 def dci_es(
     key: PRNGKeyArray,
     codes: Codes,

@@ -41,7 +41,7 @@ class HeldOutMatching(NamedTuple):
     code: Int[Array, " k"]
 
 
-@metric()
+@metric(of_values=True, on_a_line=True)
 def linear_prediction(
     codes: Codes,
     factors: Factors,
@@ -77,7 +77,7 @@ def linear_prediction(
     return _predicted(codes, factors, test, active, lambda *given: linear_ridge(*given, penalty))
 
 
-@metric()
+@metric(of_values=True, on_a_line=True)
 def kernel_prediction(
     codes: Codes,
     factors: Factors,
@@ -165,7 +165,7 @@ def _mean(per_factor, predictions: Predicted) -> FactorScore:
     return FactorScore(counted / predictions.defined.sum().astype(jnp.float32), per_factor)
 
 
-@metric()
+@metric(of_values=True)
 def mcc_test(
     codes: Codes,
     factors: Factors,

@@ -34,7 +34,7 @@ class Paths(NamedTuple):
     finite: Bool[Array, ""]
 
 
-@metric(needs_order=True)
+@metric(needs_order=True, of_values=True, on_a_line=True)
 def factor_paths(
     codes: Codes, factors: Factors, *, points: Points = 10, active: Bool[Array, " d"] | None = None
 ) -> Paths:

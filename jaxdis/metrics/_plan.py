@@ -1,13 +1,10 @@
 """A plan: metrics under their columns' names, checked, and what they ask from the samples."""
 
-import inspect
-import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from jaxdis._core.lookup import look_up, names_of
+from jaxdis._core.lookup import look_up, names_of, some_of
 from jaxdis._core.options import shown
-from jaxdis.factors import Factors
-from jaxdis.metrics._metric import Blend, Direct, Metric
+from jaxdis.metrics._metric import Metric
 from jaxdis.metrics._metric_table import METRICS
 
 Plan = tuple[tuple[str, Metric], ...]
@@ -28,26 +25,27 @@ ELSEWHERE = {
     "structured_slots": "reads slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",
     "segmentation": "reads masks of slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",
 }
+# Fields that a bootstrap and permutations add to a column.
+ADDED = ("error", "bias", "low", "high", "null", "above_null", "p")
 _INSTEAD = {"weights": ", on samples drawn in proportion to their weights"}
 
 
 def plan_of(metrics) -> Plan:
-    """Names and metrics in order, each checked.
-
-    Raises:
-      ValueError: for an empty list, an unknown name, with the nearest known one, something that is not a metric, or
-        names whose columns would collide.
-    """
-    if isinstance(metrics, Mapping):
-        plan = tuple((name, _metric(name, metric)) for name, metric in metrics.items())
-    else:
+    """Names and metrics in order, each checked."""
+    if isinstance(metrics, str) and metrics in METRICS:
+        return ((metrics, METRICS[metrics]),)
+    if not isinstance(metrics, Mapping):
         names = STANDARD if isinstance(metrics, str) and metrics == "standard" else metrics
-        names = names_of(names, METRICS, "metric", ELSEWHERE)
-        plan = tuple((name, METRICS[name]) for name in names)
-    if not plan:
+        return tuple((name, METRICS[name]) for name in names_of(names, METRICS, "metric", ELSEWHERE))
+    if not metrics:
         raise ValueError(f"metrics: must have at least one metric, got none; the metrics are {', '.join(METRICS)}")
-    _check_columns(plan)
-    return plan
+    plan = {name: _metric(name, metric) for name, metric in metrics.items()}
+    for name in plan:  # `a` has columns `a.field`: no other metric may have such a name
+        for place in (place for place, letter in enumerate(name) if letter == "."):
+            stem, field = name[:place], name[place + 1 :]
+            if stem in plan and field in (*plan[stem].axes, *plan[stem].scalar_fields, *ADDED):
+                raise ValueError(f"metrics: must have names whose columns differ, got {name!r}, a column of {stem!r}")
+    return tuple(plan.items())
 
 
 def _metric(name, metric) -> Metric:
@@ -55,43 +53,9 @@ def _metric(name, metric) -> Metric:
         raise ValueError(f"metrics: must have column names that are text other than {RESERVED!r}, got {shown(name)}")
     if isinstance(metric, str):
         return look_up(metric, METRICS, "metric", elsewhere=ELSEWHERE)
-    if not isinstance(metric, Blend | Direct):
+    if not isinstance(metric, Metric):
         raise ValueError(f"metrics: must be a Blend, a Direct or a name for {shown(name)}, got {shown(metric)}")
     return metric
-
-
-def _check_columns(plan: Plan) -> None:
-    """``a`` has columns ``a.field``: no other metric may have such a name."""
-    metrics = dict(plan)
-    for name in metrics:
-        for place, letter in enumerate(name):
-            stem, field = name[:place], name[place + 1 :]
-            if letter == "." and stem in metrics and field in _fields(metrics[stem]):
-                raise ValueError(f"metrics: must have names whose columns differ, got {name!r}, a column of {stem!r}")
-
-
-def _fields(metric: Metric) -> set[str]:
-    """The fields that a metric's result may have, by its annotation, and what a bootstrap and permutations add."""
-    function = (metric.score if isinstance(metric, Blend) else metric.function).function
-    result = inspect.signature(function).return_annotation
-    kinds = typing.get_args(result) or (result,)
-    own = {field for kind in kinds for field in getattr(kind, "_fields", ())}
-    return own | {"error", "bias", "low", "high", "null", "above_null", "p"}
-
-
-def refuse_ignored(argument: str, plan: Plan) -> None:
-    """Refuse an argument that some metrics do not read.
-
-    Raises:
-      ValueError: naming those metrics.
-    """
-    unread = [name for name, metric in plan if not getattr(metric.source.reads, argument)]
-    if unread:
-        listing = ", ".join(unread[:10]) + (", …" if len(unread) > 10 else "")
-        raise ValueError(
-            f"{argument}: needs metrics that read it, got {len(unread)} of {len(plan)} that do not ({listing}); "
-            f"evaluate those in a call of their own without {argument}" + _INSTEAD.get(argument, "")
-        )
 
 
 def of_classes(plan: Plan, sizes: tuple[int | None, ...]) -> tuple[str, ...]:
@@ -99,65 +63,43 @@ def of_classes(plan: Plan, sizes: tuple[int | None, ...]) -> tuple[str, ...]:
     return () if any(sizes) else tuple(name for name, metric in plan if metric.source.needs_classes)
 
 
-def check_classes(plan: Plan, factors: Factors) -> None:
-    """Metrics that need classes leave continuous factors out: at least one factor must be discrete.
-
-    Raises:
-      ValueError: naming those metrics.
-    """
-    if needing := of_classes(plan, factors.sizes):
-        raise ValueError(
-            f"factors: must have at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
-            "cut them into classes by Factors.binned, or leave these metrics out"
-        )
-
-
 def check_validation(plan: Plan, given: bool) -> None:
-    """Metrics that choose among several option values need validation samples.
-
-    Raises:
-      ValueError: naming those metrics.
-    """
+    """Metrics that choose among several option values need validation samples."""
     needing = [name for name, metric in plan if metric.source.needs_validation]
     if needing and not given:
         raise ValueError(f"validation: needs samples on which {', '.join(needing)} can choose an option, got none")
 
 
-def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
-    """Check that there are enough samples for the neighbors; ``halved``: a bootstrap passes half to the metric.
+def check_plan(plan: Plan, n: int, sizes: tuple[int | None, ...], given: Collection[str], *, halved: bool) -> None:
+    """Check that the metrics can read what is given, and can do without what is not.
 
-    Raises:
-      ValueError: for as many neighbors as samples, or more.
+    Args:
+      n: how many samples there are.
+      sizes: the factors'.
+      given: the names of arrays that were given.
+      halved: whether a bootstrap passes half the samples to metrics that need distinct ones.
     """
-    if halved and options.get("neighbors", 0) >= n // 2:
-        raise ValueError(
-            f"bootstrap: must have more than {2 * options['neighbors'] + 1} samples for {name}, whose replicates are "
-            f"halves of them, got {n}"
-        )
-    if options.get("neighbors", 0) >= n:
-        raise ValueError(f"neighbors: must have fewer than the {n} samples, got {options['neighbors']} for {name}")
-
-
-def check_reads(plan: Plan, *, weights: bool, active: bool, validation: bool) -> None:
-    """Refuse arguments that are given and not read by all metrics, and validation samples that are needed and missing.
-
-    Raises:
-      ValueError: naming the metrics.
-    """
-    if weights:
-        refuse_ignored("weights", plan)
-    if active:
-        refuse_ignored("active", plan)
-    check_validation(plan, validation)
-
-
-def check_samples(plan: Plan, factors: Factors, *, bootstrap: bool) -> None:
-    """Check that the samples are enough for the metrics, and what kind they read.
-
-    Raises:
-      ValueError: naming the metrics.
-    """
+    for argument in ("weights", "active"):
+        unread = [name for name, metric in plan if not getattr(metric.source.reads, argument)]
+        if argument in given and unread:
+            raise ValueError(
+                f"{argument}: needs metrics that read it, got {len(unread)} of {len(plan)} that do not "
+                f"({some_of(unread)}); evaluate those in a call of their own without {argument}"
+                + _INSTEAD.get(argument, "")
+            )
+    if "validation" not in given and any(metric.source.needs_validation for _, metric in plan):
+        check_validation(plan, False)
     for name, metric in plan:
-        halved = bootstrap and metric.source.distinct_samples
-        check_neighbors(metric.all_options, name, factors.num_samples, halved=halved)
-    check_classes(plan, factors)
+        neighbors = metric.all_options.get("neighbors", 0)
+        if halved and metric.source.distinct_samples and neighbors >= n // 2:
+            raise ValueError(
+                f"bootstrap: must have more than {2 * neighbors + 1} samples for {name}, whose replicates are halves "
+                f"of them, got {n}"
+            )
+        if neighbors >= n:
+            raise ValueError(f"neighbors: must have fewer than the {n} samples, got {neighbors} for {name}")
+    if not any(sizes) and (needing := of_classes(plan, sizes)):
+        raise ValueError(
+            f"factors: must have at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
+            "cut them into classes by Factors.binned, or leave these metrics out"
+        )

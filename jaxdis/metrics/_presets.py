@@ -72,9 +72,6 @@ def preset_metrics(preset: str | None, metrics):
     """A preset's metrics: all for ``"standard"`` and ``"all"``, otherwise those named.
 
     Without a preset, the metrics as they are given.
-
-    Raises:
-      ValueError: for an unknown preset, for a metric that it does not have, or for a mapping.
     """
     if preset is None:
         return metrics

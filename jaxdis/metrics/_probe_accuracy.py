@@ -24,7 +24,7 @@ class Probed(NamedTuple):
     joint: Float[Array, "k k"]
 
 
-@metric(needs_classes=True, distinct_samples=True)
+@metric(needs_classes=True, distinct_samples=True, judges="chance")
 def linear_probe(
     key: PRNGKeyArray,
     codes: Codes,
@@ -64,7 +64,7 @@ def linear_probe(
     return _probe(key, codes, factors, test, active, groups, recipe_of(preset, epochs, None), None, chance)
 
 
-@metric(needs_classes=True, distinct_samples=True)
+@metric(needs_classes=True, distinct_samples=True, judges="chance")
 def mlp_probe(
     key: PRNGKeyArray,
     codes: Codes,

@@ -34,6 +34,7 @@ class Udr:
         reads_factors=False,
     )
     errors: ClassVar[tuple[str, ...]] = ()
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __post_init__(self):
         check_fields(self)

@@ -41,7 +41,7 @@ class SingleNeuron(NamedTuple):
     joint: Float[Array, "k k"]
 
 
-@metric(needs_classes=True)
+@metric(needs_classes=True, judges="chance")
 def snc(
     codes: Codes,
     factors: Factors,

@@ -82,7 +82,7 @@ def mutual_information_neighbors(
     return Relation.of(jnp.minimum(strength, limit[None, :]), ceiling, active=active, finite=finite)
 
 
-@metric(distinct_samples=True, needs_order=True)
+@metric(distinct_samples=True, needs_order=True, on_a_line=True)
 def mutual_information_neural(
     key: PRNGKeyArray,
     codes: Codes,

@@ -17,6 +17,7 @@ from jaxdis._core.arrays import (
     stable_order,
     weighted_mean,
 )
+from jaxdis._core.spec import metric
 from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
 from jaxdis.relations._relation import Relation, by_code
@@ -26,6 +27,7 @@ Kind = Literal["pearson", "spearman", "cosine"]
 COLLINEAR = 1e-4
 
 
+@metric(of_values=True)
 @by_code
 def correlation(
     codes: Codes,
@@ -60,6 +62,7 @@ def correlation(
     return _relation(strength, codes, code_deviation, factor_deviation, active)
 
 
+@metric(of_values=True)
 @by_code
 def r2(
     codes: Codes, factors: Factors, *, weights: Weights | None = None, active: Bool[Array, " d"] | None = None

@@ -209,8 +209,8 @@ def _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights
         variance = jnp.maximum(variance, 1e-20)[:, None]
         square = (centers[None, :] - mean[:, None]) ** 2
         density = jnp.exp(-0.5 * square / variance) / jnp.sqrt(2 * jnp.pi * variance)
-        soft = density / jnp.maximum(density.sum(axis=1, keepdims=True), 1e-30)
         narrow = density.max(axis=1, keepdims=True) < 1e-5
+        soft = density / jnp.where(narrow, 1.0, density.sum(axis=1, keepdims=True))
         spread = jnp.where(narrow, jax.nn.one_hot(bin_of_mean, bins), soft)
         return jnp.einsum("nb,ns->bs", spread, hot, precision=jax.lax.Precision.HIGHEST)
 
@@ -231,6 +231,8 @@ def information_of_tables(table: Float[Array, "d b s"], sizes: tuple[int, ...], 
     per_value = table[0].sum(axis=0)  # [s]
     total = per_bin[0].sum()
     expected = per_bin[:, :, None] * (per_value / total)[None, None, :]
+    # What is far below any count has no gradient: its square would vanish.
+    table, expected = (jnp.where(expected > 1e-12, each, jax.lax.stop_gradient(each)) for each in (table, expected))
     terms = expected * _excess(safe_divide(table - expected, expected))
     strength = jnp.einsum("ds,sk->dk", terms.sum(axis=1), member, precision=jax.lax.Precision.HIGHEST) / total
     ceiling = _entropy_terms(per_value / total) @ member

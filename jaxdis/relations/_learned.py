@@ -191,7 +191,7 @@ def svm_accuracy(
     return Relation.of(jnp.stack(columns, axis=1), ceiling, active=active, finite=samples.finite)
 
 
-@metric(chooses="penalty")
+@metric(chooses="penalty", of_values=True, on_a_line=True)
 def lasso_importance(
     codes: Codes,
     factors: Factors,

@@ -18,7 +18,7 @@ from jaxdis.relations._relation import Relation
 from jaxdis.relations._samples import Samples, candidates, read, varied
 
 
-@metric()
+@metric(on_a_line=True)
 def boosted_trees(
     codes: Codes,
     factors: Factors,
@@ -82,7 +82,7 @@ def boosted_trees(
     return _relation(boosted.importance, fit, factors, weights, active, samples.finite)
 
 
-@metric(chooses="depth")
+@metric(chooses="depth", of_values=True, on_a_line=True)
 def random_forest(
     key: PRNGKeyArray,
     codes: Codes,

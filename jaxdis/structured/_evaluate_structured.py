@@ -27,13 +27,12 @@ from jaxdis._core.options import (
     shown,
 )
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._inputs import SPLIT_SEED, check_codes, check_numbers, read_codes
-from jaxdis.evaluation._left_out import check_circular
-from jaxdis.evaluation._results import Scores
-from jaxdis.evaluation._table_rows import at_rows
+from jaxdis.evaluation._factor_kinds import check_circular
+from jaxdis.evaluation._inputs import check_codes, check_numbers, read_codes
+from jaxdis.evaluation._scores import Scores
 from jaxdis.evaluation._warnings import warn_of_non_finite
 from jaxdis.factors import Factors, Sample
-from jaxdis.metrics._metric import apply
+from jaxdis.metrics._metric import SPLIT_SEED, apply
 from jaxdis.relations import RELATIONS
 from jaxdis.relations._tree_importances import PRESETS
 from jaxdis.scores._structure import Levels, Structure
@@ -168,7 +167,7 @@ def evaluate_structured(
     """
     codes, single = _check_slots(codes)
     factors = Factors.checked(factors)
-    codes = at_rows(codes, factors, -3)
+    codes = factors.at_rows(codes, -3)
     n, slots, dims = codes.shape[1:]
     if factors.num_samples != n:
         raise ValueError(f"codes: must have as many samples as factors, got {n} against {factors.num_samples}")
@@ -201,7 +200,9 @@ def evaluate_structured(
         raise ValueError(
             f"validation_share: must have at least 2 samples per group of {rows.shape[1]}, got {validation_share}"
         )
-    members = SlotCodes(check_numbers(numbers, len(codes)), codes)
+    members = SlotCodes(
+        np.arange(len(codes), dtype=np.uint32) if numbers is None else check_numbers(numbers, len(codes)), codes
+    )
     shared = Shared(key, factors, jnp.asarray(rows))
     devices = checked_devices(devices)
     with reported(progress, "scoring", "members") as show:
@@ -218,11 +219,7 @@ def evaluate_structured(
 
 
 def check_choice(final: Spec, validation_share: float) -> None:
-    """A relation that chooses an option needs samples for it.
-
-    Raises:
-      ValueError: for share 0.
-    """
+    """A relation that chooses an option needs samples for it."""
     if final.needs_validation and not validation_share:
         raise ValueError(f"validation_share: must be a share on which {final.name} can choose an option, got 0")
 

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float, Int
 from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.loops import each
 from jaxdis._core.options import Positive, checked, shown
-from jaxdis.evaluation._table_rows import at_rows
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._identifiability import explained_variance, kernel_prediction, linear_prediction
 
@@ -41,7 +40,7 @@ def block_identifiability(
     regression: Literal["kernel", "linear"] = "kernel",
     penalty: Positive | None = None,
 ) -> Identified:
-    """Explain each block of factors by one block of codes, and ask how much of it other blocks explain.
+    """Explain each block of factors by one code block, and ask how much other blocks explain.
 
     Ridge regression from each code block to each factor block gives the mean share of held-out variance that it
     explains, R², or 0 if it is negative. Blocks are matched one to one so that the sum is largest. The score is the
@@ -82,7 +81,7 @@ def block_identifiability(
     penalty 1, and the difference); von Kügelgen et al. 2021 (R² for a block).
     """
     codes, test_codes = (
-        jnp.asarray(at_rows(table, of, 0), jnp.float32) for table, of in ((codes, factors), (test[0], test[1]))
+        jnp.asarray(of.at_rows(table, 0), jnp.float32) for table, of in ((codes, factors), (test[0], test[1]))
     )
     for name, table, of in (("codes", codes, factors), ("test", test_codes, test[1])):
         if len(table) != of.num_samples:

@@ -40,11 +40,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(sizes: tuple[int | None, ...], categorical: tuple[int, ...], encoding: Encoding) -> Layout:
-    """The layout for factors of these sizes.
-
-    Raises:
-      ValueError: for a continuous category, or one with too many classes for ``"ordered"``.
-    """
+    """The layout for factors of these sizes."""
     for j in categorical:
         if sizes[j] is None:
             raise ValueError(f"categorical: must be discrete factors, got the continuous factor {j}")

@@ -14,13 +14,13 @@ from jaxdis.data._factor_space import RandomCells
 from jaxdis.data._scenes import pooled_masks
 from jaxdis.encoders._slot_metrics import SlotMetric, hard_masks, named
 from jaxdis.evaluation._evaluate import evaluate
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._scores import Scores
 from jaxdis.factors import Factors
 from jaxdis.models._evidence import Evidence, evidence
 from jaxdis.models._images import Images
 from jaxdis.models._zoo import concatenate
 from jaxdis.models.training._checkpoint import OtherRunError
-from jaxdis.study._definition import Member, Sampling, Study, Training, encode_spec, metric_of, score_spec, train_spec
+from jaxdis.study._definition import Member, Sampling, Study, Training, encode_spec, score_spec, train_spec
 from jaxdis.study._run_study import Batch, Updates
 from jaxdis.study._store import Store, cell_id, clear, lock_of, locked
 
@@ -263,8 +263,8 @@ def _score_seeds(store: Store, study: Study, chosen: Sequence[Member]) -> None:
 def _publish_scores(store: Store, study: Study, chosen: Sequence[Member], names, scores) -> None:
     for position, member in enumerate(chosen):
         for name in names:
-            columns = {column: float(scores[column][position]) for column in scores if metric_of(study, column) == name}
-            parts = {part: scores.part(part)[position] for part in scores.parts if metric_of(study, part) == name}
+            columns = {column: float(scores[column][position]) for column in scores if column.metric == name}
+            parts = {part: scores.part(part)[position] for part in scores.parts if part.metric == name}
             store.publish("score", score_spec(study, member.encode, name), {"columns": columns, "parts": parts})
 
 

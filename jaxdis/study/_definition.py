@@ -13,6 +13,7 @@ from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, c
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._metric import Column
 from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.metrics._plan import check_validation, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
@@ -315,8 +316,9 @@ def restrictions_of(training: Training) -> dict:
 
 def metric_of(study, column: str) -> str | None:
     """The metric in a study, or in anything with ``metrics``, that a column belongs to; None for labels and losses."""
-    owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
-    return max(owners, key=len, default=None)
+    names = [name for name, _ in study.metrics]
+    owner = Column.read(column, names).metric
+    return owner if owner in names else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -358,7 +360,7 @@ def cells(study: Study) -> Iterator[Member]:
 
 
 def _score_ids(study: Study, name: str) -> Callable[[str, Sequence[str]], str]:
-    """A score's id by the ids of codes: the member's, and those of all seeds of its setting."""
+    """A score's id by those that codes have: the member's, and all seeds' under its setting."""
     if name in dict(study.metrics_of_seeds):
         return lambda encode, seeds: cell_id(score_spec(study, encode, name, seeds))
     of_member = ids_of_children(functools.partial(score_spec, study, name=name))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from jaxdis._core.files import read_csv_columns, write_csv
 from jaxdis.data import DATASETS
-from jaxdis.metrics._metric import per_factor_fields
 from jaxdis.study import _compute_cells
 from jaxdis.study._cost import costs
 from jaxdis.study._definition import ROLES, Member, Study, cells
@@ -120,7 +119,8 @@ def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
     columns: dict[str, list] = {}
     for (name, metric), score in zip(study.metrics, member.scores, strict=True):
         parts = store.score(score, name)["parts"]
-        columns |= {part: parts[part] for field in per_factor_fields(metric) if (part := f"{name}.{field}") in parts}
+        by_factor = (f"{name}.{field}" for field, letters in metric.axes.items() if letters == ("k",))
+        columns |= {part: parts[part] for part in by_factor if part in parts}
     return [
         {**label, "factor": factor, **{part: number(values[j]) for part, values in columns.items()}}
         for j, factor in enumerate(names)

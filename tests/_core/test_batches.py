@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from jaxdis._core import batches, executor
-from jaxdis._core.executor import Layout
 
 
 @pytest.mark.parametrize("most", [1, 5, 8, 100, 300, 5000])
@@ -28,7 +27,7 @@ def total_of_squares(static, member, shared):
 @pytest.fixture
 def accelerator(monkeypatch):
     """Two CPU devices whose programs are laid out as an accelerator's; the numbers of members of compiled programs."""
-    monkeypatch.setattr(Layout, "platform", "gpu")
+    monkeypatch.setattr(executor, "platform_of", lambda devices: "gpu")
     jax.clear_caches()
     compiled, bytes_of = [], batches.Bounded._bytes
 
@@ -73,7 +72,7 @@ def test_memory_bounds_the_members_that_run_together(accelerator, monkeypatch):
 
 def test_few_members_share_a_long_step_on_a_tpu(accelerator, monkeypatch):
     whole = of_all(MEMBERS)  # of 75 members per device, 64 are in the largest chunk
-    monkeypatch.setattr(Layout, "platform", "tpu")
+    monkeypatch.setattr(executor, "platform_of", lambda devices: "tpu")
     quick, slow = (of_all(MEMBERS, seconds_of=lambda stage, seconds=seconds: seconds) for seconds in (0.0, 2.0))
     assert set(accelerator) == {64, 8}
     assert accelerator[-1] == 8

@@ -14,7 +14,7 @@ from jaxdis import METRICS
 from jaxdis._core import factorizations as f
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
 
 CALL = re.compile(r"@(?:lapack|blas)_\w+\(.*?: \(tensor<((?:\d+x)+)f32>")

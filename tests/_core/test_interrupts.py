@@ -14,7 +14,7 @@ import pytest
 
 from jaxdis.cli import _outputs as outputs
 from jaxdis.cli import _score_tables as arrivals
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._scores import Scores
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 

@@ -11,8 +11,7 @@ import pytest
 
 from jaxdis._core import kernels, loops
 from jaxdis._core.arrays import ordered_keys
-from jaxdis._core.kernels.kernel import Kernel
-from jaxdis._core.platforms import tracing_for
+from jaxdis._core.platforms import Kernel, tracing_for
 
 MODULES = [
     importlib.import_module(f"{kernels.__name__}.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)

@@ -9,7 +9,6 @@ import pytest
 
 from jaxdis import evaluate
 from jaxdis._core import executor, platforms
-from jaxdis._core.executor import Layout
 
 TRACED = []
 
@@ -39,7 +38,7 @@ def test_a_traced_function_is_traced_again_for_another_platform(fresh):
 
 
 def test_a_layout_traces_for_its_devices(fresh, monkeypatch):
-    monkeypatch.setattr(Layout, "platform", "gpu")
+    monkeypatch.setattr(executor, "platform_of", lambda devices: "gpu")
     members = np.zeros((4, 3), np.float32)
     np.testing.assert_array_equal(executor.map_members(of_member, "gpu forms", members, ()), np.full(4, 2.0))
     assert platforms.on_cpu()  # of the process, outside of programs

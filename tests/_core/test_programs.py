@@ -22,7 +22,7 @@ from jaxdis._core.options import Range
 from jaxdis.evaluation import _member as member
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
 
 SIZES = (3, 4)

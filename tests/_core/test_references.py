@@ -13,10 +13,10 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_every_citation_has_an_entry(name):
+def test_every_citation_has_an_entry():
     known = {reference.cited for reference in REFERENCES.values()}
-    assert set(citations(TEXTS[name])) <= known
+    unknown = {name: set(citations(text)) - known for name, text in TEXTS.items()}
+    assert {name: keys for name, keys in unknown.items() if keys} == {}
 
 
 def test_every_entry_is_cited():
@@ -73,10 +73,10 @@ def test_bibtex_of_each_kind_of_entry():
         bibliography(["nobody"])
 
 
-@pytest.mark.parametrize("key", REFERENCES)
-def test_conferences_are_proceedings_and_journals_have_volumes(key):
-    reference = REFERENCES[key]
-    of_conference = any(word in reference.venue for word in ("Conference", "Advances in", "Workshop", "SIGGRAPH"))
-    assert (reference.kind == "inproceedings") == of_conference
-    assert (reference.kind == "article") == (bool(reference.volume) and not of_conference) or key == "mahon2024"
-    assert not reference.venue[-1].isdigit()
+def test_conferences_are_proceedings_and_journals_have_volumes():
+    for key, reference in REFERENCES.items():
+        of_conference = any(word in reference.venue for word in ("Conference", "Advances in", "Workshop", "SIGGRAPH"))
+        assert (reference.kind == "inproceedings") == of_conference, key
+        is_article = bool(reference.volume) and not of_conference
+        assert (reference.kind == "article") == is_article or key == "mahon2024", key
+        assert not reference.venue[-1].isdigit(), key

@@ -15,7 +15,7 @@ import jaxdis
 from jaxdis._core import programs
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
 from tests.aot.budgets import FILE
 from tests.metrics.test_contracts import zoo

@@ -16,7 +16,7 @@ from jaxdis._core.platforms import tracing_for
 from jaxdis._core.precision import single_precision
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
 from tests.metrics.test_contracts import quick_if_older, zoo
 from tests.programs import check_products_of

@@ -200,7 +200,7 @@ def test_lists_fit_eighty_columns_and_hold_every_row(what, capsys, monkeypatch):
 def test_the_metrics_that_are_computed_by_default_are_marked():
     marked = {name: row.title for name, row in rows_of("metrics").items() if "[standard" in row.title}
     assert set(marked) == {"mig", "modularity", "sap", "mcc", "explicitness", "dci_forest", "irs"}
-    assert [name for name, title in marked.items() if title.endswith("[standard for encoders]")] == ["irs"]
+    assert [name for name, title in marked.items() if "[standard for encoders]" in title] == ["irs"]
 
 
 def test_bad_arguments_exit_with_2():

@@ -16,7 +16,6 @@ from jaxdis.cli._metric_texts import plan_of_texts
 from jaxdis.cli._score_tables import folded, print_scores
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.evaluation._score_table import added
-from jaxdis.metrics._metric import is_error
 
 RNG = np.random.default_rng(0)
 VALUES = np.stack([RNG.integers(0, 3, 200), RNG.integers(0, 4, 200)], axis=1)
@@ -209,7 +208,9 @@ def test_the_best_is_the_lowest_of_an_error():
     errors = [name for name, metric in METRICS.items() if metric.errors]
     assert errors
     plan = plan_of_texts(["mig", *errors])
-    assert [name for name in plan if is_error(name, plan)] == errors
+    assert [name for name in plan if "score" in plan[name].errors] == [
+        n for n in errors if "score" in METRICS[n].errors
+    ]
 
 
 def test_a_long_name_is_whole_where_there_is_room(capsys, monkeypatch):
@@ -317,7 +318,7 @@ def test_notes_and_times_are_about_all_files(tmp_path, monkeypatch, capsys, capl
     codes = np.stack([values + (0.1 if number == 3 else 100) * rng.normal(size=values.shape) for number in range(5)])
     for number, member in enumerate(codes.astype(np.float32)):
         np.savez(tmp_path / f"run{number}.npz", codes=member, factors=values)
-    monkeypatch.setattr("jaxdis.evaluation._affordable.MANY_SECONDS", 0)
+    monkeypatch.setattr("jaxdis.evaluation._costs.MANY_SECONDS", 0)
     with caplog.at_level("WARNING", "jaxdis"):
         assert main(["score", str(tmp_path / "*.npz"), "--metrics", "mig"]) == 0
     assert "mig: 4 of 5 members score what codes score" in " ".join(capsys.readouterr().out.split())

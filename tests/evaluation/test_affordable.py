@@ -10,9 +10,8 @@ import pytest
 
 from jaxdis import METRICS, evaluate
 from jaxdis._core import resources
-from jaxdis.evaluation import _affordable
-from jaxdis.evaluation._affordable import Run
-from jaxdis.evaluation._costs import Size
+from jaxdis.evaluation import _costs
+from jaxdis.evaluation._costs import Load, Size
 
 VALUES = np.arange(200)[:, None] % 2
 CODES = np.random.default_rng(0).normal(size=(200, 30)).astype(np.float32)
@@ -22,10 +21,10 @@ CODES = np.random.default_rng(0).normal(size=(200, 30)).astype(np.float32)
 def limited(monkeypatch):
     """Memory for MIG, and not for total correlation."""
     size = Size.of(200, 30, (2,))
-    needs = [Run.of(size, CODES.nbytes, 1, batch_size=None, devices=jax.devices()[:1], bootstrap=0) for _ in range(2)]
+    needs = [Load.of(size, CODES.nbytes, 1, batch_size=None, devices=jax.devices()[:1], bootstrap=0) for _ in range(2)]
     small, large = (run.bytes(METRICS[name]) for run, name in zip(needs, ("mig", "total_correlation"), strict=True))
     assert small < large
-    monkeypatch.setattr(_affordable, "SMALL", 0)
+    monkeypatch.setattr(_costs, "SMALL", 0)
     monkeypatch.setattr(resources, "free_bytes", lambda device: (small + large) / 2)
 
 
@@ -57,15 +56,15 @@ METRIC_COLUMNS = (
 
 def test_members_at_once_are_refused_where_one_by_one_would_fit(monkeypatch):
     size, device = Size.of(200, 30, (2,)), jax.devices()[:1]
-    one = Run.of(size, CODES.nbytes, 8, batch_size=1, devices=device, bootstrap=0).bytes(METRICS["mig"])
-    monkeypatch.setattr(_affordable, "SMALL", 0)
+    one = Load.of(size, CODES.nbytes, 8, batch_size=1, devices=device, bootstrap=0).bytes(METRICS["mig"])
+    monkeypatch.setattr(_costs, "SMALL", 0)
     monkeypatch.setattr(resources, "free_bytes", lambda device: 2 * one)
     with pytest.raises(ValueError, match="batch_size=1"):
         evaluate(np.stack([CODES] * 8), VALUES, "mig", batch_size=8, devices=device)
 
 
 def test_a_long_evaluation_is_announced(monkeypatch, caplog):
-    monkeypatch.setattr(_affordable, "MANY_SECONDS", 0)
+    monkeypatch.setattr(_costs, "MANY_SECONDS", 0)
     with caplog.at_level(logging.WARNING, "jaxdis"):
         evaluate(CODES, VALUES, "mig")
     assert "of one CPU core (mig " in caplog.text

@@ -13,7 +13,7 @@ from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
 from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import shared_by
 
 SIZES = (4, 3)
 QUICK = {"num_train": 200, "num_eval": 100, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 100)}
@@ -114,7 +114,7 @@ def test_every_metric_can_be_bootstrapped(zoo):
     plan = tuple((name, quick(name)) for name in METRICS)
     members, shared, _ = bind(codes, Factors.of(values), split=True)
     member, shared = jax.tree.map(lambda leaf: leaf[0], members), shared_by(plan, shared)
-    scores, _, replicates = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
+    scores, _, replicates, _ = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
     assert set(scores) == set(replicates) == set(METRICS)
     for name in METRICS:
         columns = {field for field, value in scores[name]._asdict().items() if value is not None and value.ndim == 0}

@@ -12,25 +12,28 @@ from jaxdis._core import executor
 from jaxdis.cli._listing import rows_of
 from jaxdis.evaluation._costs import (
     FEW_CODES,
-    TERMS,
     USUAL,
     Seconds,
     Size,
-    Terms,
+    _table,
+    bytes_by,
     bytes_of,
+    said,
     seconds_at,
     seconds_of,
     usual_seconds,
 )
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
-from jaxdis.evaluation._stages import seconds_of as stage_seconds
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import seconds_of as stage_seconds
+from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import LIGHT_SECONDS, About
 from jaxdis.study._cost import score_seconds
 
 SIZES = (3, 6, 40, 32, 32)
+# The functions that have a formula of bytes.
+NAMES = {name.partition(",")[0] for name in _table("bytes.json")}
 # Compiles for minutes with thousands of codes.
 UNCOMPILED = {"impact_intensity"}
 # Also counted where samples are most of what there is.
@@ -51,7 +54,7 @@ def compiled_bytes(metric, samples, codes, sizes=SIZES) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(TERMS.keys() - UNCOMPILED))
+@pytest.mark.parametrize("name", sorted(NAMES - UNCOMPILED))
 def test_bytes_are_those_of_the_compiler(name):
     metric = sources()[name]
     for samples, codes in ((10_000, 2500), (2000, 6000), *(((100_000, 10),) if name in MANY_SAMPLES else ())):
@@ -72,7 +75,7 @@ def test_bytes_of_histograms_are_those_of_the_compiler(name, samples, codes, siz
 
 
 def test_every_metric_and_relation_has_both_formulas():
-    assert sources().keys() == TERMS.keys()  # a new one: add it, and run python -m benchmarks.measure_seconds NAME
+    assert sources().keys() == NAMES  # a new one: add it, and run python -m benchmarks.measure_seconds NAME
     assert not [name for name, metric in sources().items() if seconds_of(metric.source) is None]
 
 
@@ -138,8 +141,8 @@ def test_seconds_of_few_samples_grow_with_the_codes_as_products_do():
 def test_formulas_as_numbers_and_words():
     size = Size.of(300, 10, (4, None), held_out=60)
     assert size == Size(300, 60, 10, 2, 24)
-    assert Terms(nd=2.0, ddk=3.0, millions=0.0).bytes(size) == 4 * (2 * 360 * 10 + 3 * 100 * 2)
-    assert Terms(tables=1.0, least=1.0, millions=0.0).bytes(size, 7) == 4 * max(10 * 7 * 24, 360 * 10)
-    assert str(Terms(nd=2.0, ddk=3.0)) == "4 (2 n d + 3 d² k + 1 million) bytes"
+    assert bytes_by({"nd": 2.0, "ddk": 3.0}, size) == 4 * (2 * 360 * 10 + 3 * 100 * 2)
+    assert bytes_by({"tables": 1.0, "least": 1.0}, size, 7) == 4 * max(10 * 7 * 24, 360 * 10)
+    assert said({"nd": 2.0, "ddk": 3.0, "millions": 1.0}) == "4 (2 n d + 3 d² k + 1 million) bytes"
     assert Seconds(3.0, 1.0, 2.0, 0.0).of(Size(20_000, 0, 2000, 2, 24)) == pytest.approx(3 * 2 * 4)
     assert str(Seconds(3.0, 1.0, 2.0, 0.0)) == "3 s × (n / 10,000)^1 (d / 1,000)^2"

@@ -11,11 +11,12 @@ import jaxdis
 from jaxdis import METRICS, RELATIONS, Factors, evaluate
 from jaxdis._core import random
 from jaxdis._learners.logistic import fit_logistic_validated
-from jaxdis.evaluation._groups import as_groups, signs_of, split_groups
+from jaxdis.evaluation._dependence import signs_of
+from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._null import Null
 from jaxdis.factors import Sample
-from jaxdis.metrics._metric import apply
+from jaxdis.metrics._metric import apply, divided
 
 # Functions that read samples, by name; networks estimate only where an option asks for them.
 SPECS = {name: metric.source for name, metric in METRICS.items()} | RELATIONS
@@ -51,11 +52,11 @@ def as_runs(rows, groups):
 @pytest.mark.parametrize("groups", [EPISODE, UNEQUAL], ids=["equal", "unequal"])
 def test_a_split_keeps_groups_whole_and_is_the_same_in_any_order(groups):
     for key in map(jax.random.key, range(5)):
-        train, test = split_groups(key, 0, groups, 2 / 3)
+        train, test = divided(key, groups, len(groups))
         assert not set(groups[train]) & set(groups[test])
         assert sorted([*train, *test]) == list(range(len(groups)))
         order = np.random.default_rng(0).permutation(len(groups))
-        moved, _ = split_groups(key, 0, groups[order], 2 / 3)
+        moved, _ = divided(key, groups[order], len(groups))
         assert set(groups[order][moved]) == set(groups[train])
         assert (np.diff(train) < 0).any()  # in random order, since learning curves take the first
     if groups is EPISODE:

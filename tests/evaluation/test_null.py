@@ -15,9 +15,10 @@ from jaxdis import METRICS, Blend, Direct, Factors, Scores, evaluate
 from jaxdis._core.spec import Spec
 from jaxdis.cli import main
 from jaxdis.cli._score_command import Score
-from jaxdis.evaluation import _wide
+from jaxdis.evaluation import _member
 from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._null import Null, p_value, permuted
+from jaxdis.evaluation._null import Null, permuted
+from jaxdis.evaluation._score_core import p_value
 from jaxdis.metrics import metric
 
 STRONGEST = {"information": Blend("mutual_information", "strongest")}
@@ -52,8 +53,8 @@ def test_planted_codes_are_better_than_all_permutations():
 def test_codes_in_blocks_have_the_same_null(monkeypatch):
     codes, values = noise(2, d=40)
     whole = evaluate(codes, values, "mig", null=3)
-    monkeypatch.setattr(_wide, "WIDE", 1)
-    monkeypatch.setattr(_wide, "BLOCK_NUMBERS", 15 * codes.size // 40)
+    monkeypatch.setattr(_member, "WIDE", 1)
+    monkeypatch.setattr(_member, "BLOCK_NUMBERS", 15 * codes.size // 40)
     np.testing.assert_allclose(evaluate(codes, values, "mig", null=3).nulls["mig"], whole.nulls["mig"], atol=2e-6)
 
 

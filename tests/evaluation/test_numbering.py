@@ -7,7 +7,7 @@ import pytest
 import jaxdis
 from jaxdis import Factors, evaluate, relate
 from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.evaluation._run import shared_by, stages_of
 from jaxdis.metrics._plan import plan_of
 
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import pytest
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, evaluate
 from jaxdis._core import executor
 from jaxdis.evaluation._costs import usual_seconds
-from jaxdis.evaluation._stages import stages_of
+from jaxdis.evaluation._run import stages_of
 from jaxdis.metrics._plan import plan_of
 
 QUICK = ("sap_r2", "mig", "mcc", "med")

@@ -107,9 +107,9 @@ def test_a_terminal_shows_a_bar():
 
 
 def test_a_notebook_shows_a_bar_without_widgets(monkeypatch):
-    display = pytest.importorskip("IPython.display")
+    shell = pytest.importorskip("IPython.display")
     shown = []
-    monkeypatch.setattr(display, "display", lambda *what, **how: types.SimpleNamespace(update=shown.append))
+    monkeypatch.setattr(shell, "display", lambda *what, **how: types.SimpleNamespace(update=shown.append))
     with display.bar("encoding", "images", types.SimpleNamespace(is_jupyter=True)) as show:
         show(3, 8, "<word>")
     (found,) = shown

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxdis import Scores, evaluate, plots, relate
-from jaxdis.evaluation import _evaluate, _wide
+from jaxdis.evaluation import _member, _request
 
 
 def planted(n=500, d=2000):
@@ -51,8 +51,8 @@ def test_blocks_and_members_and_files(monkeypatch, tmp_path):
     zoo[0].save(tmp_path / "scores.npz")
     assert Scores.load(tmp_path / "scores.npz").top(1) == zoo[0].top(1)
     assert Scores.concat([zoo[1], zoo[0]])[1].top(1) == zoo[0].top(1)
-    monkeypatch.setattr(_wide, "WIDE", 1)
-    monkeypatch.setattr(_wide, "BLOCK_NUMBERS", 15 * codes.size // 40)
+    monkeypatch.setattr(_member, "WIDE", 1)
+    monkeypatch.setattr(_member, "BLOCK_NUMBERS", 15 * codes.size // 40)
     in_blocks = evaluate(codes, values, "mig").top(1, 3)
     assert [row["code"] for row in in_blocks] == [row["code"] for row in zoo[0].top(1, 3)]
 
@@ -80,7 +80,7 @@ def test_refusals(monkeypatch):
             scores.top(*arguments)
     with pytest.raises(ValueError, match="top: must have a relation that a metric scores"):
         evaluate(codes, values, "total_correlation").top(0)
-    monkeypatch.setattr(_evaluate, "MOST_KEPT", 15)
+    monkeypatch.setattr(_request, "MOST_KEPT", 15)
     assert not evaluate(codes, values, "mig").relations
     with pytest.raises(ValueError, match="rows: must be those of Scores.top"):
         plots.top_codes([])

@@ -12,7 +12,7 @@ from jaxdis._core.platforms import on_cpu
 from jaxdis._core.precision import single_precision
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._metric_table import NOT_IN_STUDIES

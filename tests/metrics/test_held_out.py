@@ -5,7 +5,6 @@ import pytest
 
 from jaxdis import METRICS, RELATIONS, SCORES, Factors, evaluate, relate
 from jaxdis.metrics import Blend
-from jaxdis.metrics._metric import axes_of
 from tests.metrics.test_contracts import SHORT, shortened
 
 RNG = np.random.default_rng(0)
@@ -36,7 +35,7 @@ TRAIN, TEST = sample(90), sample(60, still=1)
 
 def means(metric) -> dict[str, str]:
     """Which field is the mean of which part."""
-    fields = axes_of(metric)
+    fields = metric.axes
     named = {"score": "per_factor", "informativeness": "fit", "explicitness": "explicitness_per_factor"}
     return {score: part for score, part in named.items() if part in fields}
 
@@ -45,7 +44,7 @@ def means(metric) -> dict[str, str]:
 @pytest.mark.parametrize("name", JUDGING)
 def test_a_factor_that_is_constant_there_is_left_out(name):
     scores = evaluate(*TRAIN, {name: shortened(METRICS[name])}, test=TEST)
-    of_factors = {field for field, letters in axes_of(METRICS[name]).items() if letters[-1] == "k"}
+    of_factors = {field for field, letters in METRICS[name].axes.items() if letters[-1] == "k"}
     judged = of_factors - OF_TRAINING.get(name, set())
     for field in judged:
         part = scores.part(f"{name}.{field}")

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from jaxdis import METRICS, RELATIONS, Factors, blend_table, evaluate, evaluate_structured, relate, sample_curve, sweep
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._plan import plan_of
 from jaxdis.relations import lasso_importance, random_forest

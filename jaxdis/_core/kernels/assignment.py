@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis._core.kernels.kernel import Kernel
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.platforms import Kernel, on_cpu
 
 Solver = Literal["auto", "optax", "scipy"]
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
-from jaxdis._core.kernels.kernel import Kernel
+from jaxdis._core.platforms import Kernel
 
 # A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
 # first-level cache and each update costs more than is saved.

@@ -23,7 +23,7 @@ from jax import lax
 from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, Float
 
-from jaxdis._core.kernels.kernel import Kernel
+from jaxdis._core.platforms import Kernel
 
 # What is convolved, by what, and what results.
 Images, Weights, Maps = Float[Array, "n h w c"], Float[Array, "s s c o"], Float[Array, "n y x o"]

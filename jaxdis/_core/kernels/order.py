@@ -6,9 +6,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import from_keys, stable_order
-from jaxdis._core.kernels.kernel import Kernel
 from jaxdis._core.loops import repeat
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.platforms import Kernel, on_cpu
 
 # Values that crowd in a cell are sorted exactly; two exchanges bring a value two places further.
 CROWD, ROUNDS = 8, 8

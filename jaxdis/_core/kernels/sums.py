@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt
 
-from jaxdis._core.kernels.kernel import Kernel
 from jaxdis._core.loops import each
+from jaxdis._core.platforms import Kernel
 
 # Terms of fewer numbers are stored, side by side: one sum for all takes less time, up to 16 codes of 6,667 samples.
 FEW_NUMBERS = 1 << 17

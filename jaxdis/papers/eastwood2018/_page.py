@@ -13,6 +13,7 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.data import DATASETS
 from jaxdis.data._teapot import SPACE, Gap
+from jaxdis.metrics._metric import Column
 from jaxdis.models import Zoo
 from jaxdis.models._encoding import decodes
 from jaxdis.models._traversal import traversals
@@ -59,8 +60,8 @@ def scores_of(store: Store, member: Member) -> dict[str, dict]:
     for score in member.scores:
         result = store.result("score", score)
         for name, value in {**result["columns"], **result["parts"]}.items():
-            metric, _, field = name.partition(".")
-            fields_by_metric.setdefault(metric, {})[field or "score"] = value
+            column = Column.read(name)
+            fields_by_metric.setdefault(column.metric, {})[column.field] = value
     return fields_by_metric
 
 
@@ -296,7 +297,7 @@ def _images(finished: Finished) -> Fact:
 
 
 def _dead(finished: Finished) -> np.ndarray:
-    """The third smallest importance of a code of each InfoGAN under the forest, as a share of all."""
+    """The third smallest importance among each InfoGAN's codes under the forest, as a share."""
     is_infogan = np.asarray(finished.table["model"]) == "infogan"
     importances = [part for part, own in zip(finished.parts("forest.importance"), is_infogan, strict=True) if own]
     return np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in importances])

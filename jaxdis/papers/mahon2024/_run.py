@@ -296,7 +296,7 @@ def mahon2024(
 
 
 def _training(model: str, data: str, steps: int | None, network: str, sources) -> tuple[Config, dict, int | None]:
-    """The config of a model on a data set, its sweep of one setting, and its pool of images."""
+    """A model's config on a data set, its sweep over one setting, and its pool of images."""
     trained = method(model, data)
     pool = None
     if network == "mlp":
@@ -386,7 +386,7 @@ def _lost_without(aligned: np.ndarray, codes: np.ndarray, values: np.ndarray) ->
 
 
 def distributed(finished: Mapping[str, Finished], samples: int = 20_000) -> dict:
-    """Theorem 3.1: D, C and the largest information of a code, of representations that grow.
+    """Theorem 3.1: D, C and the largest information in a code, for representations that grow.
 
     ``limit`` is the 95th percentile of the largest information of codes whose samples were permuted.
     """
@@ -410,7 +410,7 @@ def distributed(finished: Mapping[str, Finished], samples: int = 20_000) -> dict
 
 
 def times(finished: Mapping[str, Finished], samples: int = 5000) -> dict:
-    """CPU seconds of NK and of DCI by boosted trees with exact splits, compiled, on the codes of one member."""
+    """CPU seconds that NK and DCI by boosted trees with exact splits take, compiled, on one member's codes."""
     zoo = finished["combinations"]
     codes, data = zoo.codes(np.arange(len(zoo.members)) == 0), str(zoo.table["data"][0])
     factors = zoo.factors(data)

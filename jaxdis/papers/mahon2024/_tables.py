@@ -118,7 +118,7 @@ def size_and_shape(data: str) -> tuple[int, int]:
 
 
 def chance(data: str) -> tuple[float, float]:
-    """Chance accuracy of size and of shape; that of both is the product."""
+    """Chance accuracy for size and for shape; for both it is the product."""
     return tuple(1 / DATASETS[data].space.sizes[position] for position in size_and_shape(data))
 
 
@@ -225,7 +225,7 @@ def _of_pair(members: Sequence[Scored], data: str, probe: str) -> list[float]:
 
 
 def metrics_of(members: Sequence[Scored], data: str, model: str) -> dict[str, float]:
-    """The rows of Table 8 for a model on a data set, with SNC and NK of Table 7 as ``SNC mean`` and ``NK mean``.
+    """Table 8's rows for a model on a data set, with SNC and NK from Table 7 as ``SNC mean`` and ``NK mean``.
 
     SNC and NK are of the normal test set, and their products over size and shape are of means over runs, adjusted for
     chance, in percent; the others are means over the trainings without a combination, as fractions. ``2p`` is the

@@ -20,10 +20,9 @@ from jaxdis._core import executor
 from jaxdis._core.options import Count, Share, check_fields
 from jaxdis._core.precision import single_precision
 from jaxdis.data import synthetic
-from jaxdis.evaluation._inputs import TRAIN_SHARE
 from jaxdis.evaluation._member import MemberCodes, Shared, scalars, score_member
 from jaxdis.metrics import Metric
-from jaxdis.metrics._metric import prepared_for, sources_of
+from jaxdis.metrics._metric import TRAIN_SHARE, prepared_for, sources_of
 from jaxdis.metrics._plan import Plan, plan_of
 from jaxdis.study._cost import RECORD_BYTES, score_seconds
 from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES

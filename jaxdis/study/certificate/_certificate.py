@@ -9,7 +9,7 @@ import numpy as np
 from jaxdis._core.files import write_csv
 from jaxdis.data import synthetic
 from jaxdis.metrics import METRICS
-from jaxdis.metrics._metric import ASPECTS
+from jaxdis.metrics._metric import ASPECTS, Column
 from jaxdis.study._store import publish
 
 # A case is expected high when it has all that the column claims, else low; this is what divides high from low.
@@ -20,9 +20,9 @@ RESPONSE_SHARE = 0.25
 
 def claims_of(column: str) -> tuple[str, ...]:
     """The aspects that a column claims to measure, by its metric's row; none for a user's own metric."""
-    name, _, field = column.partition(".")
-    about = METRICS[name].about if name in METRICS else None
-    return about.claims.get(field or "score", ()) if about else ()
+    name = Column.read(column, METRICS)
+    about = METRICS[name.metric].about if name.metric in METRICS else None
+    return about.claims.get(name.field, ()) if about else ()
 
 
 class Certificate(NamedTuple):

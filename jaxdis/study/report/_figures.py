@@ -16,6 +16,7 @@ from jaxdis.data import DATASETS
 from jaxdis.data._contact_sheet import traversals as factor_traversals
 from jaxdis.evaluation._relate import relate
 from jaxdis.metrics import Blend
+from jaxdis.metrics._metric import Column
 from jaxdis.models._encoding import decodes
 from jaxdis.models._images import Images
 from jaxdis.models._traversal import reconstructions, traversals
@@ -204,8 +205,8 @@ def learning(subject: Subject) -> Sequence[Picture]:
 
 def by_size(subject: Subject, task: str) -> dict[int, str]:
     """Number of training samples → column of accuracy."""
-    ends = {name: name.removeprefix(f"{task}.") for name in subject.table if name.startswith(f"{task}.")}
-    return {int(end): name for name, end in ends.items() if end.isdigit()}
+    ends = {name: Column.read(name, [task]) for name in subject.table}
+    return {int(end.field): name for name, end in ends.items() if end.metric == task and end.field.isdigit()}
 
 
 def _of_thirds(subject: Subject, name: str, curve: dict[int, str]):
@@ -354,7 +355,7 @@ def _scenes(study: Study, store: Store, member: Member) -> str:
 
 
 def _slot_sheet(rows: Mapping[str, np.ndarray], name: str, slots: np.ndarray | None):
-    """Rows of images, of one or of three channels (others as their mean), and ``slots [n, s, h, w, c]``, as one
+    """Rows of images with one or three channels (others as their mean), and ``slots [n, s, h, w, c]``, as one
     picture."""
     numbered = () if slots is None else enumerate(np.moveaxis(slots, 1, 0), 1)
     rows = {**rows, **{f"{name} {number}": picture for number, picture in numbered}}

@@ -1,4 +1,4 @@
-"""The reports, pages that answer the questions of the papers: from the cells of a study, or from scores of codes."""
+"""The reports, pages that answer the papers' questions: from a study's cells, or from scores for codes."""
 
 import csv
 import datetime

@@ -1,4 +1,4 @@
-"""Statistics of a table of results: correlations, intervals and tests, explained variance, transfer of settings."""
+"""Statistics on a table with results: correlations, intervals and tests, explained variance, transfer of settings."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What a section of a report is about: the scores of a study, of all members or of those on one data set."""
+"""What a section in a report is about: a study's scores, for all members or those on one data set."""
 
 import dataclasses
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 from jaxdis.encoders._slot_metrics import SlotMetric
 from jaxdis.evaluation._notes import Known
 from jaxdis.metrics import Metric
-from jaxdis.metrics._metric import ASPECTS, is_error
+from jaxdis.metrics._metric import ASPECTS, Column
 from jaxdis.metrics._seed_metrics import Udr
 from jaxdis.models import Variant
 from jaxdis.study._definition import Member, Study, metric_of
@@ -22,7 +22,7 @@ from jaxdis.study.report._statistics import UNSAID, Table
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """The members of a report: ``table`` as in ``results.csv``, ``names`` of its columns of scores.
+    """A report's members: ``table`` as in ``results.csv``, and ``names``, its columns with scores.
 
     Attributes:
       metrics: pairs as in a study.
@@ -100,7 +100,9 @@ class Subject:
 
     def lower_is_better(self, name: str) -> bool:
         """Whether a column is best when it is low."""
-        return is_error(name, dict(self.metrics))
+        metrics = dict(self.metrics)
+        column = Column.read(name, metrics)
+        return column.field in metrics[column.metric].errors
 
     def headlines(self) -> dict[str, str]:
         """Aspect → the first column that claims to measure it alone; a metric's headline comes before its fields."""

@@ -1,27 +1,31 @@
 """A zoo's scores as a table: one row per member, one column per number."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+import json
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
+import jax
 import numpy as np
 
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Count, Level, checked, shown
-from jaxdis.evaluation import _score_file as score_file
+from jaxdis._core.options import Count, checked, shown
+from jaxdis._core.version import __version__
 from jaxdis.evaluation import _score_table as score_table
-from jaxdis.evaluation._bootstrap import interval
 from jaxdis.evaluation._member_rows import NAME, member_rows
-from jaxdis.evaluation._null import p_value
-from jaxdis.evaluation._top import best_codes
-
-Column = np.ndarray | np.generic
+from jaxdis.evaluation._notes import notes_of_request
+from jaxdis.evaluation._request import Request
+from jaxdis.evaluation._run import Results
+from jaxdis.evaluation._score_core import ARRAYS, ScoreCore
+from jaxdis.metrics._metric import Column
+from jaxdis.metrics._plan import Plan
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Scores(dict[str, Column]):
+class Scores(ScoreCore):
     """A dict from column names to numbers: ``[]`` for one representation, ``[m]`` for a zoo.
 
     A metric with one headline number has a column with its own name; one with several has a column ``metric.field`` for
@@ -55,158 +59,46 @@ class Scores(dict[str, Column]):
       ['factor_0', 'factor_1', 'factor_0', 'factor_1']
     """
 
-    columns: dict[str, Column]
-    parts: dict[str, np.ndarray]
-    factor_names: tuple[str, ...] = ()
-    replicates: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    members: tuple[dict[str, Any], ...] = ()
-    axes: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    notes: tuple[tuple[str, str], ...] = ()
-    evaluation: dict[str, Any] = dataclasses.field(default_factory=dict)
-    nulls: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    errors: tuple[str, ...] = ()
-    relations: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        # Table tools only read dicts: of any other mapping, pandas makes a table of its keys.
-        self.update(self.columns)
-        if not self.members:
-            count = max((np.size(column) for column in self.columns.values()), default=0)
-            object.__setattr__(self, "members", member_rows(None, count))
-
-    @overload
-    def __getitem__(self, which: str) -> Column: ...
-    @overload
-    def __getitem__(self, which: int | list[str]) -> "Scores": ...
-    def __getitem__(self, which):
-        """A column, a table with some metrics, or one member's table."""
-        if isinstance(which, list | tuple):
-            return self._of_metrics(which)
-        names = () if isinstance(which, str) and which in self.columns else [str(row[NAME]) for row in self.members]
-        if isinstance(which, str) and which in names:
-            return self._of_member(names.index(which))
-        if isinstance(which, int | np.integer) and not isinstance(which, bool):
-            if not -len(names) <= which < len(names):
-                raise IndexError(f"member: must be a place among {len(names)} members, got {which}")
-            return self._of_member(int(which) % len(names))
-        return self._column(which)
-
-    def _column(self, which) -> Column:
-        if isinstance(which, str) and which in self.columns:
-            return self.columns[which]
-        arrays = [part for part in (which, f"{which}.score") if part in self.parts] if isinstance(which, str) else []
-        hint = f"; it is an array: part({arrays[0]!r})" if arrays else ""
-        raise KeyError(f"no column {shown(which)}{hint}; the columns are {some_of(self.columns)}")
-
-    def _of_metrics(self, names: Sequence[str]) -> "Scores":
-        kept = {}
-        if not names:
-            raise KeyError(f"no column in an empty list; the columns are {some_of(self.columns)}")
-        for name in names:
-            found = {column: values for column, values in self.columns.items() if name in _owners(column)}
-            if not isinstance(name, str) or not found:
-                raise KeyError(f"no column {shown(name)}; the columns are {some_of(self.columns)}")
-            kept |= found
-        owners = {owner for column in kept for owner in _owners(column)}
-        return dataclasses.replace(
-            self,
-            columns=kept,
-            parts={name: part for name, part in self.parts.items() if name.rpartition(".")[0] in owners},
-            **{
-                field: {name: drawn for name, drawn in getattr(self, field).items() if name in kept}
-                for field in ("replicates", "nulls")
-            },
-            notes=tuple(note for note in self.notes if note[0] in owners),
+    @classmethod
+    def of(cls, request: Request, results: Results) -> "Scores":
+        """Dress the numbers of a run with names, members, notes, and how they were computed."""
+        scores = cls.named(request, request.plan, results)
+        nulls = [cls.named(request, request.plan, each).columns for each in results.nulls]
+        nulls = {name: np.stack([each[name] for each in nulls], axis=-1) for name in (nulls[0] if nulls else ())}
+        metrics = dict(request.plan)
+        scores = dataclasses.replace(
+            scores,
+            members=request.rows,
+            nulls=nulls,
+            errors=tuple(name for name in nulls if name.field in metrics[name.metric].errors),
+            relations=_relations(request, results),
+            evaluation=described(request),
         )
+        notes = notes_of_request(request, scores)
+        columns = _with_missing(request, scores.columns) if request.reasons else scores.columns
+        return dataclasses.replace(scores, notes=notes, columns=columns)
 
-    def _of_member(self, row: int) -> "Scores":
-        tables = {field: getattr(self, field) for field in score_file.ARRAYS}
-        if not self.single:
-            tables = {field: {name: each[row] for name, each in table.items()} for field, table in tables.items()}
-        return dataclasses.replace(self, members=(self.members[row],), **tables)
+    @classmethod
+    def arriving(cls, request: Request) -> Callable[[Plan, Results], None]:
+        """What tells a request's caller of some metrics' scores as soon as they are computed."""
+        return lambda plan, results: request.arrived(cls.named(request, plan, results))
 
-    @property
-    def single(self) -> bool:
-        """Whether these score one representation, ``[]``, not a zoo, ``[m]``."""
-        return not any(np.ndim(column) for column in self.columns.values())
-
-    def part(self, name: str) -> np.ndarray:
-        """The array behind a score, such as ``"mig.per_factor"``: ``[…]``, or ``[m, …]`` for a zoo."""
-        if not isinstance(name, str) or name not in self.parts:
-            hint = f"; it is a column: scores[{name!r}]" if isinstance(name, str) and name in self.columns else ""
-            raise KeyError(f"no part {shown(name)}{hint}; the parts are {some_of(self.parts)}")
-        return self.parts[name]
-
-    def error(self, name: str) -> Column:
-        """Return a column's bootstrap standard error, ``[]`` or ``[m]``.
-
-        For most metrics it is within a fifth of the standard deviation over fresh samples. For FactorVAE it is 1.2 to
-        1.4 times as large, since every replicate also draws new votes among fewer distinct samples, and for IRS 0.8
-        times, since maxima have no bootstrap.
-        """
-        return self._replicates(name).std(axis=-1, ddof=1)
-
-    def bias(self, name: str) -> Column:
-        """Return the replicates' mean minus the score, ``[]`` or ``[m]``: the bias as the bootstrap estimates it.
-
-        A redrawn sample has 63 % distinct rows, from which learners learn less, and plug-in estimates of information,
-        biased upwards by about ``(b − 1)(v − 1) / 2n`` nats, are biased once more. Where the bias exceeds the error,
-        more samples would give another score. It is 0 for metrics that need distinct samples, such as those based on
-        nearest neighbors, whose replicates are centered.
-        """
-        return self._replicates(name).mean(axis=-1) - self[name]
-
-    @checked
-    def interval(
-        self, name: str, level: Level = 0.95, kind: Literal["normal", "basic", "percentile"] = "normal"
-    ) -> np.ndarray:
-        """Return bounds around a column at a confidence level, ``[2]`` or ``[m, 2]``; they always include the score.
-
-        The interval covers the mean score over equally many fresh samples, not the value that infinitely many samples
-        would give: a plug-in bias is not covered. See :meth:`bias`.
-
-        Args:
-          level: what share of the intervals cover that mean.
-          kind: ``"normal"``: score ± error, times a quantile from Student's distribution. ``"percentile"`` and
-            ``"basic"``: the replicates' quantiles, shifted to the mean score, and these reflected about it.
-
-        Nominal 95 % intervals covered the mean in 91 to 98 % of 200 trials with 600 samples, 300 held-out ones and 60
-        replicates, and IRS's in 88 % (``tests/evaluation/test_coverage.py`` prints the table). With codes mixed
-        otherwise, modularity's did in 86 %. Those for linear R² and MCC, the gaps for dependent factors, monotonicity,
-        smoothness and UniBound did in 88 to 100 % of 40 trials; the errors for axis alignment and monotonicity are 1.3
-        and 1.4 times the scores' spread. In 200 trials, those for SEPIN and its kin did in 92 %, for kernel R² in 98 %,
-        and for DCI-ES by small forests in 90 to 99 %; the errors for its completeness are 0.8 times the spread.
-
-        Reference: Davison & Hinkley 1997, §5.2 and §5.3.
-        """
-        return interval(self[name], self._replicates(name), level, kind)
-
-    def _replicates(self, name: str) -> np.ndarray:
-        self._column(name)  # an unknown one is refused as such
-        if not self.replicates:
-            raise ValueError("bootstrap: needs replicates; ask for them by evaluate(..., bootstrap=200)")
-        if name not in self.replicates:
-            raise ValueError(f"bootstrap: needs a metric of samples, got {name}, which intervened in a simulator")
-        return self.replicates[name]
-
-    def null(self, name: str) -> Column:
-        """Return a column's mean over permuted factors, ``[]`` or ``[m]``: its value by chance."""
-        return self._nulls(name).mean(axis=-1)
-
-    def above_null(self, name: str) -> Column:
-        """Return a column minus :meth:`null`, ``[]`` or ``[m]``; an error, which is best when it is low, should be
-        below 0."""
-        return self[name] - self.null(name)
-
-    def p_value(self, name: str) -> Column:
-        """Return how often permuted factors score at least as well as the given ones, ``[]`` or ``[m]``.
-
-        With N permutations that is ``(1 + number at least as good) / (1 + N)``, 1 / 21 or more with ``null=20``. A tie
-        counts as at least as good: where a metric gives noise its lowest score, as ``unibound`` does, p is 1.
-
-        Reference: Phipson & Smyth 2010.
-        """
-        return p_value(self[name], self._nulls(name), error=name in self.errors)
+    @classmethod
+    def named(cls, request: Request, plan: Plan, results: Results) -> "Scores":
+        """Some metrics' numbers under their names: those ``[m]`` as columns, others as parts."""
+        columns, parts, replicates, axes = {}, {}, {}, {}
+        for name, metric in plan:  # a compiled program returns its results in alphabetical order
+            for field, values in results.metrics[name]._asdict().items() if name in results.metrics else ():
+                if values is None:
+                    continue
+                column = Column(name, field, None if values.ndim == 1 else f"{name}.{field}")
+                (columns if values.ndim == 1 else parts)[column] = values[0] if request.single else values
+                if values.ndim > 1 and field in metric.axes:
+                    axes[column] = metric.axes[field]
+                if values.ndim == 1 and name in results.replicates:
+                    drawn = results.replicates[name][field]
+                    replicates[column] = drawn[0] if request.single else drawn
+        return cls(columns, parts, request.shared.factors.names, replicates, axes=axes)
 
     @checked
     def top(self, factor: str | int, count: Count = 10, relation: str | None = None) -> list[dict[str, Any]]:
@@ -224,26 +116,13 @@ class Scores(dict[str, Column]):
           ``p`` is how often the best code is as good by chance. Constant codes have the value 0; codes that are not
           finite are left out.
 
-        Raises:
-          ValueError: for an unknown factor or relation, for a zoo (take a member: ``scores[0].top(…)``), and if the
-            scores keep no relation: no metric scores one, factors lack values, or codes × factors × members (×
-            replicates) are more than 16 million.
-
         Example:
           >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
           >>> codes = np.stack([values[:, 1], values[:, 0]], axis=1)
           >>> [row["code"] for row in jaxdis.evaluate(codes, values, "mig").top("factor_0", 1)]
           [1]
         """
-        return best_codes(self, factor, count, relation)
-
-    def _nulls(self, name: str) -> np.ndarray:
-        self._column(name)  # an unknown one is refused as such
-        if not self.nulls:
-            raise ValueError("null: needs permutations; ask for them by evaluate(..., null=20)")
-        if name not in self.nulls:
-            raise ValueError(f"null: needs a metric that read factors, got {name}")
-        return self.nulls[name]
+        return score_table.best_codes(self, factor, count, relation)
 
     def to_dict(self, prefix: str | None = None) -> dict[str, Any]:
         """Columns as plain numbers, or, for a zoo, lists; after a bootstrap also ``name.error``, ``.bias``, ``.low``
@@ -294,9 +173,6 @@ class Scores(dict[str, Column]):
 
         Returns:
           The figure; ``figure.savefig("scores.svg")`` writes it. Select columns before: ``scores[["mig", "dci"]]``.
-
-        Raises:
-          ValueError: for metadata that the members do not have.
         """
         from jaxdis import plots
 
@@ -324,7 +200,7 @@ class Scores(dict[str, Column]):
 
     def save(self, path: str | Path) -> None:
         """Write everything to one npz file, atomically; :meth:`load` reads it."""
-        score_file.save(path, dataclasses.asdict(self))
+        score_table.save(path, self)
 
     @classmethod
     def load(cls, path: str | Path) -> "Scores":
@@ -333,7 +209,7 @@ class Scores(dict[str, Column]):
         Raises:
           ValueError: for a file that is damaged or holds something else.
         """
-        return cls(**score_file.load(path))
+        return cls(**score_table.load(path))
 
     @classmethod
     def concat(cls, tables: Iterable["Scores"]) -> "Scores":
@@ -341,9 +217,6 @@ class Scores(dict[str, Column]):
 
         Members that have only numbers for names are numbered anew. Parts whose shapes differ, as between members with
         more or fewer codes, are left out, and so are replicates if a table has none.
-
-        Raises:
-          ValueError: for no tables, for other columns or factors, and for member names that repeat.
         """
         tables = list(tables)
         if not tables or not all(isinstance(table, Scores) for table in tables):
@@ -359,7 +232,7 @@ class Scores(dict[str, Column]):
             rows = [{name: value for name, value in row.items() if name != NAME} for row in rows]
         same = {name: value for name, value in first.evaluation.items() if all(_has(t, name, value) for t in tables)}
         return cls(
-            **{field: _stacked(tables, field) for field in score_file.ARRAYS},
+            **{field: _stacked(tables, field) for field in ARRAYS},
             errors=first.errors,
             factor_names=first.factor_names,
             members=member_rows(rows, len(rows)),
@@ -375,9 +248,62 @@ class Scores(dict[str, Column]):
         return score_table.as_text(self)
 
 
-def _owners(column: str) -> tuple[str, str]:
-    """A column, and the metric whose field it may be."""
-    return column, column.rpartition(".")[0] or column
+def described(request: Request) -> dict[str, Any]:
+    """Versions, how many samples and codes, the factors' sizes, the key, replicates, and metrics with all options.
+
+    ``options`` are those that differ from the version's defaults. A checksum tells groups apart.
+    """
+    shared, null = request.shared, request.null
+    factors, groups = shared.factors, shared.groups
+    without_order = [name for name, each in zip(factors.names, factors.nominal or (), strict=False) if each]
+    test, held_out = request.members.test_codes, None
+    if not request.parts and (test is not None or shared.test_rows is not None):
+        held_out = len(shared.test_rows) if test is None else test.shape[1]
+    options = {name: {k: v for spec in metric.specs for k, v in spec.options} for name, metric in request.asked}
+    found = {
+        "versions": {"jaxdis": __version__, "jax": jax.__version__},
+        "samples": request.members.codes.shape[1],
+        "held_out": held_out,
+        "codes": request.members.codes.shape[2],
+        "sizes": dict(zip(factors.names, factors.sizes, strict=True)),
+        **({"without_order": without_order} if without_order else {}),
+        "key": jax.random.key_data(shared.key).tolist(),
+        "bootstrap": request.bootstrap,
+        **({"null": null.count if null.kind == "permutation" else {null.kind: null.count}} if null.count else {}),
+        **({} if groups is None else {"groups": _told_apart(np.asarray(groups))}),
+        "options": {name: changed for name, changed in options.items() if changed},
+        "metrics": {name: metric.describe() for name, metric in request.asked},
+    }
+    return json.loads(json.dumps(found, default=str))
+
+
+def _told_apart(groups: np.ndarray) -> dict[str, int]:
+    return {"count": int(groups.max()) + 1, "checksum": zlib.crc32(groups.astype(np.int32).tobytes())}
+
+
+def _with_missing(request: Request, columns: dict[Column, Any]) -> dict[Column, Any]:
+    """All columns in the order of the metrics, NaN for metrics that did not fit into memory."""
+    nothing = np.float32(np.nan) if request.single else np.full(len(request.rows), np.nan, np.float32)
+    found = {}
+    for name, metric in request.asked:
+        if name in request.reasons:
+            found |= {Column(name, field): nothing for field in metric.scalar_fields}
+        else:
+            found |= {column: values for column, values in columns.items() if column.metric == name}
+    return found
+
+
+def _relations(request: Request, results: Results) -> dict[Column, np.ndarray]:
+    """The relations that were kept: strength, ceiling, after a bootstrap their error, and with permutations the largest
+    strength that any code has for each factor, ``[…, k, count]``."""
+    found = {}
+    for label, relation in results.relations.items():
+        fields = {field: array for field, array in relation._asdict().items() if array is not None}
+        if results.nulls:
+            strengths = [null.relations[label].strength for null in results.nulls]
+            fields["null"] = np.stack([np.fmax.reduce(each, axis=1) for each in strengths], axis=-1)
+        found |= {Column(label, field): array[0] if request.single else array for field, array in fields.items()}
+    return found
 
 
 def _stacked(tables: Sequence[Scores], field: str) -> dict[str, np.ndarray]:

@@ -5,8 +5,7 @@ import pytest
 
 import jaxdis
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.evaluation._each import check_each
-from jaxdis.metrics._metric import per_factor_fields
+from jaxdis.evaluation._missing_values import check_gaps
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -38,7 +37,7 @@ def table(gaps, names=tuple(VALUES)):
 
 def refuses(name):
     try:
-        check_each(((name, METRICS[name]),), bootstrap=0)
+        check_gaps(((name, METRICS[name]),), Factors.of(np.zeros((2, 1), int)), 0, 0)
     except ValueError:
         return True
     return False
@@ -72,7 +71,7 @@ def check(name):
             scores.to_dict() == evaluate(CODES, Factors.from_table(table(GAPS & False), kinds=KINDS), name, 0).to_dict()
         )
         return
-    fields = per_factor_fields(METRICS[name])
+    fields = [field for field, letters in METRICS[name].axes.items() if letters == ("k",)]
     for j, factor in enumerate(VALUES):
         if METRICS[name].source.needs_classes and factor == "x":
             assert all(np.isnan(scores.part(f"{name}.{field}")[j]) for field in fields)

@@ -1,25 +1,18 @@
-"""Factors of a kind that a metric cannot read: the metric is refused, or left out of the standard ones."""
+"""What metrics do with kinds of factors: those without an order, and those that a metric cannot read."""
 
 from collections.abc import Mapping, Sequence
 
 from jaxdis._core.lookup import some_of
 from jaxdis._core.spec import Spec
 from jaxdis.factors import Factors
-from jaxdis.metrics import METRICS
 from jaxdis.metrics._plan import Plan, of_classes
-from jaxdis.relations import RELATIONS
 
-# Networks, trees and regressions see 359° far from 0°.
-_ON_A_LINE = {
-    RELATIONS[name].function
-    for name in (
-        "mutual_information_neural",
-        "lasso_importance",
-        "boosted_trees",
-        "random_forest",
-    )
-}
-_ON_A_LINE |= {METRICS[name].source.function for name in ("r2_linear", "r2_kernel", "monotonicity", "dci_es")}
+
+def without_order(source: Spec) -> str:
+    """What a function does with a factor whose classes have no order, in words."""
+    if source.needs_order:
+        return "are left out"
+    return "have an indicator for each class" if source.traits.of_values else "count by class"
 
 
 def on_a_line(sources: Mapping[str, Spec]) -> list[str]:
@@ -27,7 +20,7 @@ def on_a_line(sources: Mapping[str, Spec]) -> list[str]:
     return [
         name
         for name, source in sources.items()
-        if source.function in _ON_A_LINE or "neural" in dict(source.options).values()  # the estimator of an option
+        if source.traits.on_a_line or "neural" in dict(source.options).values()  # the estimator of an option
     ]
 
 
@@ -36,9 +29,6 @@ def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
 
     Args:
       sources: what reads the samples, by metric.
-
-    Raises:
-      ValueError: naming the metrics and the factors.
     """
     angles = [name for name, kind in zip(factors.names, factors.kinds, strict=True) if kind == "circular"]
     refused = on_a_line(sources)

@@ -9,7 +9,7 @@ import scipy.sparse
 from jax.experimental.sparse import BCOO
 
 from jaxdis import Factors, evaluate, relate
-from jaxdis.evaluation import _sparse, _wide
+from jaxdis.evaluation import _inputs, _member
 
 SIZES = (3, 4)
 METRICS = ("mig", "modularity", "sap_r2", "mcc")
@@ -23,8 +23,8 @@ def samples(members=1, n=200, d=40):
 
 
 def in_blocks(monkeypatch, codes, factors, metrics, block=15, **arguments):
-    monkeypatch.setattr(_wide, "WIDE", 1)
-    monkeypatch.setattr(_wide, "BLOCK_NUMBERS", block * codes.size // codes.shape[-1])
+    monkeypatch.setattr(_member, "WIDE", 1)
+    monkeypatch.setattr(_member, "BLOCK_NUMBERS", block * codes.size // codes.shape[-1])
     return evaluate(codes, factors, metrics, **arguments)
 
 
@@ -93,8 +93,8 @@ def test_sparse_codes(monkeypatch, form, stored):
     codes, factors = samples()
     codes = np.where(np.abs(codes[0]) < 1, 0, codes[0])
     sparse = getattr(scipy.sparse, form)(codes)
-    monkeypatch.setattr(_sparse, "IN_MEMORY", 0 if stored else 1 << 28)
-    monkeypatch.setattr(_sparse, "AT_ONCE", 4 * 40 * 7)
+    monkeypatch.setattr(_inputs, "IN_MEMORY", 0 if stored else 1 << 28)
+    monkeypatch.setattr(_inputs, "AT_ONCE", 4 * 40 * 7)
     assert_same(evaluate(sparse, factors, "mig"), evaluate(codes, factors, "mig"))
 
 
@@ -153,7 +153,7 @@ def test_codes_on_disk_of_which_memory_holds_a_part(tmp_path):
 def test_bcoo_codes(monkeypatch, stored):
     codes, factors = samples()
     codes = np.where(np.abs(codes[0]) < 1, 0, codes[0])
-    monkeypatch.setattr(_sparse, "IN_MEMORY", 0 if stored else 1 << 28)
+    monkeypatch.setattr(_inputs, "IN_MEMORY", 0 if stored else 1 << 28)
     places = np.argwhere(codes)
     padding = np.tile(codes.shape, (5, 1))
     data = np.concatenate([codes[codes != 0], np.ones(5, np.float32)])

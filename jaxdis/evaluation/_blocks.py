@@ -5,6 +5,7 @@ reads, for each factor, the codes that could be aligned with it.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,16 +16,12 @@ from jaxtyping import Array, Bool, Float
 from jaxdis._core import executor
 from jaxdis._core.arrays import finite_codes, ordinary_codes
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._member import MemberCodes, Shared, samples_of, score_member_often, train_and_test
-from jaxdis.evaluation._stages import shared_by
+from jaxdis.evaluation._member import MemberCodes, Scored, Shared, Stage, Strengths, roles_of, score_member_often
 from jaxdis.metrics import METRICS
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._plan import Plan
 from jaxdis.relations import RELATIONS, Relation
 
-# Numbers of a member from which on it is read in blocks, and of the blocks of all members together.
-WIDE = 1 << 26
-BLOCK_NUMBERS = 1 << 25
 _SNC = METRICS["snc"].source.function
 _ALIGNMENT = RELATIONS["mutual_information_equal_count"]
 
@@ -41,41 +38,36 @@ class _Rows(NamedTuple):
     sound: Bool[Array, ""]
 
 
-def block_of(members: MemberCodes, bootstrap: int) -> int | None:
-    """A block's codes; None for codes that are computed with as a whole."""
-    m, n, d = members.codes.shape
-    whole = n * d <= WIDE or bootstrap or isinstance(members.codes, jax.Array)
-    return None if whole else min(d, max(1, BLOCK_NUMBERS // (m * n)))
-
-
 def takes_blocks(spec: Spec) -> bool:
     """Whether a function of samples can be computed code block by code block."""
     return spec.function is _SNC or hasattr(spec.function, "rows_alone")
 
 
-def score_by_blocks(stage: Plan, members: MemberCodes, shared: Shared, how: dict) -> tuple:
-    """As :func:`jaxdis.evaluation._member.score_member_often` for all members, without replicates."""
-    results, sound = {}, True
-    for spec in _sources(stage):
-        metrics = tuple((name, metric) for name, metric in stage if metric.source == spec)
-        aligning = spec.function is _SNC
+def score_by_blocks(stage: Stage, members: MemberCodes, shared_by: Callable[[Plan], Shared], how: dict) -> Scored:
+    """As :func:`jaxdis.evaluation._member.score_member_often` for all members, without replicates.
+
+    Args:
+      shared_by: what the members share for some metrics.
+    """
+    results, relations, sound = {}, {}, True
+    for spec in dict.fromkeys(metric.source for _, metric in stage.plan):
+        metrics = tuple((name, metric) for name, metric in stage.plan if metric.source == spec)
+        shared, aligning = shared_by(metrics), spec.function is _SNC
         alike = _ALIGNMENT.with_options(mode="code" if spec.all_options.get("mode") == "code" else "between")
-        relation, finite, whole = _related(alike if aligning else spec, members, shared_by(metrics, shared), how)
+        relation, finite, whole = _related(alike if aligning else spec, members, shared, how)
         sound = sound & whole
         if aligning:
             results |= _single_neuron(metrics, relation.strength, finite, members, shared, how)
-        else:
-            results |= {name: executor.map_members(_finish, metric.score, relation, ()) for name, metric in metrics}
-    return results, sound, {}
-
-
-def _sources(stage: Plan) -> tuple[Spec, ...]:
-    return tuple(dict.fromkeys(metric.source for _, metric in stage))
+            continue
+        results |= {name: executor.map_members(_finish, metric.score, relation, ()) for name, metric in metrics}
+        if stage.relations:
+            relations[repr(spec)] = Strengths(np.asarray(relation.strength), np.asarray(relation.ceiling))
+    return Scored(results, sound, relations=relations)
 
 
 def _related(spec: Spec, members: MemberCodes, shared: Shared, how: dict) -> tuple[Relation, np.ndarray, np.ndarray]:
     """All members' relation with all codes, which codes are finite, and which members are sound."""
-    d, width = members.codes.shape[2], block_of(members, 0)
+    d, width = members.codes.shape[2], members.block(0)
     # The last block overlaps the one before, so that one program computes all.
     starts = [*range(0, d - width, width), d - width]
     blocks = []
@@ -100,10 +92,8 @@ def _rows(spec: Spec, member: MemberCodes, shared: Shared) -> _Rows:
 
 
 def _relation(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
-    train, held_out = train_and_test(samples_of(member, shared), member, shared)
-    return apply(
-        spec, jax.random.fold_in(shared.key, member.number), train, held_out, member.active, offset=member.offset
-    )
+    roles, key = roles_of(member, shared), jax.random.fold_in(shared.key, member.number)
+    return apply(spec, key, roles.train, roles.test, member.active, offset=member.offset)
 
 
 def _finish(score: Spec, relation: Relation, _shared) -> Any:
@@ -117,7 +107,6 @@ def _single_neuron(metrics: Plan, strength, finite, members: MemberCodes, shared
     :func:`jaxdis._core.kernels.assignment.assign` shows that these suffice.
     """
     k, found = strength.shape[2], []
-    shared = shared_by(metrics, shared)
     for row, of_member in enumerate(strength):
         best = np.argsort(-np.nan_to_num(of_member, nan=-1), axis=0, kind="stable")[:k]
         chosen = np.union1d(best, np.flatnonzero(~finite[row])[:1])  # of codes that are not finite, one makes all NaN
@@ -125,11 +114,11 @@ def _single_neuron(metrics: Plan, strength, finite, members: MemberCodes, shared
         chosen = np.resize(chosen, k * k + 1)  # one program for all members
         one = cut(jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], members), chosen)
         one = one._replace(active=active[None] if one.active is None else active & one.active)
-        results, *_ = executor.map_members(score_member_often, (metrics, 0), one, shared, **how)
+        scored = executor.map_members(score_member_often, Stage(metrics), one, shared, **how)
         found.append(
             {
                 name: result._replace(code=np.where(result.code >= 0, chosen[result.code], -1).astype(np.int32))
-                for name, result in results.items()
+                for name, result in scored.metrics.items()
             }
         )
     return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
