@@ -29,16 +29,8 @@ EXIT_UNREAD = 141  # as a program that SIGPIPE ends
 # Errors whose own words are for users; of others, the kind is told as well.
 _SPEAKING = (ValueError, OSError, RuntimeError)
 # Which extra brings a library.
-_EXTRAS = {
-    "matplotlib": "plots",
-    "distributed": "cluster",
-    "PIL": "data",
-    "h5py": "data",
-    "tensorflow_datasets": "data",
-    "anndata": "omics",
-    "zarr": "omics",
-    "safetensors": "files",
-}
+_EXTRAS = {"matplotlib": "plots", "distributed": "cluster", "safetensors": "files", "anndata": "omics", "zarr": "omics"}
+_EXTRAS |= dict.fromkeys(("PIL", "h5py", "tensorflow_datasets"), "data")
 _USAGE = "usage: jaxdis [-h] [--version] [--debug] COMMAND …"
 _EXAMPLE = """Example, with arrays `codes` and `factors` in a file:
 

@@ -63,7 +63,10 @@ class Benchmark:
         from jaxdis._core.options import Count, Positive, checked_value
 
         if self.compare is not None:
-            self._compare(*self.compare)
+            from jaxdis.cli._throughput import print_ratios, ratios, read_record
+
+            names = [path.stem for path in self.compare]
+            print_ratios(ratios(*map(read_record, self.compare)), *names)
             return
         if self.target is not None:
             self._estimate()
@@ -153,8 +156,3 @@ class Benchmark:
             interrupts.unfinished.add(str(folder))
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
         terminal.start(folder)
-
-    def _compare(self, first: Path, second: Path) -> None:
-        from jaxdis.cli._throughput import print_ratios, ratios, read_record
-
-        print_ratios(ratios(read_record(first), read_record(second)), first.stem, second.stem)

@@ -85,7 +85,6 @@ class Encode:
 
     def _of_slots(self, zoo) -> dict:
         """The arrays with slots: for scenes from a data set, or for images in a file."""
-        from jaxdis.cli._slot_files import arrays_of
         from jaxdis.encoders._evaluate_slots import drawn_scenes, slots_of_zoo
         from jaxdis.evaluation._arrays_file import read_images
 
@@ -108,3 +107,24 @@ class Encode:
         images, arrays = read_images(self.images)
         with terminal.bar("encoding", "images") as progress:
             return by_chunks(lambda places: zoo.encode(images[places]), len(images), progress), arrays
+
+
+def arrays_of(codes, segments, scenes, groups: int) -> dict:
+    """The arrays in a file with slots: ``codes [m, n, s, d]``, and ``segments [m, n, h, w]``, each pixel's slot.
+
+    The scenes were drawn in so many equally long groups. A factor is named after its place in each level: cube.color.
+    """
+    import numpy as np
+
+    names = [".".join(pair) for pair in scenes.labels]
+    return {
+        "codes": codes,
+        "segments": segments,
+        "factors": np.asarray(scenes.factors.values),
+        "names": np.array(names),
+        "sizes": np.array([size or 0 for size in scenes.factors.sizes]),
+        "levels": np.array(["object", "property"]),
+        "groups": np.array(groups),
+        "background": np.array(scenes.background or ""),
+        "categorical": np.array([names[j] for j in scenes.categorical], dtype=np.str_),
+    }

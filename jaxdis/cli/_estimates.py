@@ -193,9 +193,8 @@ def _repeated(one, members: int, layout: Layout):
 def methods_of(names: Sequence[str]) -> dict[str, tuple[Method, tuple[int, ...]]]:
     """Methods by name, with the shape of their images."""
     chosen = tuple(TRAINED) if tuple(names) == ("all",) else names
-    for name in chosen:
-        if name not in TRAINED:
-            raise ValueError(f"methods: must be names among {', '.join(TRAINED)}, or all, got {name}")
+    if unknown := [name for name in chosen if name not in TRAINED]:
+        raise ValueError(f"methods: must be names among {', '.join(TRAINED)}, or all, got {unknown[0]}")
     return {name: TRAINED[name] for name in chosen}
 
 

@@ -257,11 +257,6 @@ def _copies(samples: int, end: float, finished: dict) -> Iterator[dict]:
 
 
 def _scores(samples: int, end: float, finished: dict) -> Iterator[dict]:
-    """Time per member of every metric in small and in large zoos, beside the estimate, and what differs between runs.
-
-    Differences are the largest of any number that the metric returns: between two runs of the same program, whose sums
-    may take another order, and from the CPU.
-    """
     measured = functools.partial(_scored, programs=finished["programs"])
     return _rows(finished["scores"], plan(samples), measured, end)
 
@@ -290,7 +285,11 @@ def _rows(before: dict, wanted: list, measured: Callable[[Any], dict], end: floa
 
 
 def _scored(scored: Scored, programs: dict) -> dict:
-    """Two runs, of fewer members together if the memory of the device does not hold so many."""
+    """Two runs, of fewer members together if the memory of the device does not hold so many.
+
+    Beside the time and its estimate stands what differs at most in any number that the metric returns: between the
+    runs, whose sums may take another order, and from the CPU.
+    """
     try:
         run = scored.prepared()
         results, seconds = zip(*(_timed(run) for _ in range(2)), strict=True)  # the first run loads the program

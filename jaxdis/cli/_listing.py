@@ -20,18 +20,10 @@ from jaxdis.cli._terminal import plain
 # Metrics that need more than codes and factors of one member: documented functions, not rows of METRICS.
 FUNCTIONS = (
     "jaxdis.evaluate_structured",
-    "jaxdis.structured.ari",
-    "jaxdis.structured.mean_segmentation_covering",
-    "jaxdis.metrics.udr",
-    "jaxdis.metrics.linear_cka",
-    "jaxdis.metrics.svcca",
-    "jaxdis.metrics.matched_cosine",
-    "jaxdis.metrics.novel_combination",
-    "jaxdis.metrics.compositional_generalization",
-    "jaxdis.metrics.zero_shot",
-    "jaxdis.metrics.downstream_logistic",
-    "jaxdis.metrics.knockout_curve",
-    "jaxdis.metrics.knockout_table",
+    *(f"jaxdis.structured.{name}" for name in ("ari", "mean_segmentation_covering")),
+    *(f"jaxdis.metrics.{name}" for name in ("udr", "linear_cka", "svcca", "matched_cosine", "novel_combination")),
+    *(f"jaxdis.metrics.{name}" for name in ("compositional_generalization", "zero_shot", "downstream_logistic")),
+    *(f"jaxdis.metrics.{name}" for name in ("knockout_curve", "knockout_table")),
     *(f"jaxdis.encoders.{name}" for name in ("factor_vae", "beta_vae", "irs")),
 )
 
@@ -160,8 +152,7 @@ def _objectives() -> list[Row]:
 def _presets() -> list[Row]:
     from jaxdis.papers import PAPERS
 
-    presets = {name: paper.preset for name, paper in PAPERS.items() if paper.preset is not None}
-    return [_of_training(name, preset.about, preset.make) for name, preset in presets.items()]
+    return [_of_training(name, p.preset.about, p.preset.make) for name, p in PAPERS.items() if p.preset is not None]
 
 
 def _of_training(name: str, about, function: Callable) -> Row:

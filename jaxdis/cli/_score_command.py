@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -290,8 +290,6 @@ class Score:
 
     def _score_slot_file(self, arrays, key):
         """Slots in a file, at each level of their structure."""
-        from jaxdis.cli._slot_files import score_slots
-
         for option, given in (("test", self.test), ("null", self.null), ("bootstrap", self.bootstrap)):
             if given not in (None, 0):
                 raise ValueError(f"--{option}: goes with codes without slots, got a file of slots")
@@ -367,7 +365,35 @@ def _check_numbering(factors) -> None:
     """Held-out samples in NumPy's format have class numbers: a table's must be the same."""
     for name, values in zip(factors.names, factors.classes or (), strict=bool(factors.classes)):
         if values is not None and list(values) != list(range(len(values))):
-            raise ValueError(
-                f"--test: must be numbered as the table of factors, got classes of {name} that are not 0, 1, 2, …; "
-                "put these numbers into the table"
-            )
+            words = f"classes of {name} that are not 0, 1, 2, …; put these numbers into the table"
+            raise ValueError(f"--test: must be numbered as the table of factors, got {words}")
+
+
+def score_slots(arrays, levels: Sequence[str], groups: int | None, key, progress, batch_size: int | None):
+    """Score a file's slots, codes ``[n, s, d]`` or ``[m, n, s, d]``, at each level of their structure.
+
+    ``levels`` and ``groups`` are the shell's; the file's if empty and None.
+    """
+    import numpy as np
+
+    from jaxdis._core.options import shown
+    from jaxdis.encoders._slot_metrics import named
+    from jaxdis.evaluation._scores import Scores
+    from jaxdis.structured import Structure, evaluate_structured
+
+    codes, factors, layout = np.asarray(arrays.codes), arrays.factors, arrays.slots
+    levels = tuple(levels or map(str, layout.get("levels", ())))
+    groups = int(layout.get("groups", 1)) if groups is None else groups
+    if len(levels) != 2 or codes.ndim not in (3, 4):
+        must = "must be the two levels of slots [samples, slots, codes], such as object property"
+        raise ValueError(f"--levels: {must}, got {' '.join(levels) or 'none'} for codes of shape {codes.shape}")
+    labels = [tuple(name.split(".")) for name in factors.names]
+    if odd := [name for name, parts in zip(factors.names, labels, strict=True) if len(parts) != 2]:
+        raise ValueError(f"--levels: must go with factors named {'.'.join(levels)}, got {shown(odd[0])}; rename it")
+    places = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(codes.shape[-2]) for i in range(codes.shape[-1])]
+    how = {"key": key, "groups": groups, "batch_size": batch_size, "progress": progress}
+    how["background"] = str(layout.get("background", "")) or None
+    how["categorical"] = tuple(map(str, layout.get("categorical", ())))
+    scores = evaluate_structured(codes, factors, Structure.of(levels, places, labels), **how)
+    kept = {name: part for name, part in scores.parts.items() if not name.startswith("probing.")}
+    return named("structured_slots", Scores(scores.columns, kept, scores.factor_names))

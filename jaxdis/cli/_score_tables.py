@@ -18,17 +18,7 @@ from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation import _costs as costs
 from jaxdis.evaluation._costs import Load, Size
 from jaxdis.evaluation._run import seconds_of, stages_of
-from jaxdis.evaluation._score_table import (
-    CHANCE,
-    INTERVAL,
-    SPREAD,
-    added,
-    as_json,
-    chance,
-    csv_columns,
-    mean,
-    together,
-)
+from jaxdis.evaluation._score_table import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, mean, together
 from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics._metric import Column
 
@@ -116,13 +106,9 @@ def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
     for record in records[1:]:
         evaluation |= {name: evaluation.get(name, {}) | record.get(name, {}) for name in ("options", "metrics")}
         evaluation["held_out"] = evaluation["held_out"] or record["held_out"]
-    return dataclasses.replace(
-        first,
-        **fields,
-        notes=tuple(dict.fromkeys(note for table in tables for note in table.notes)),
-        errors=tuple(dict.fromkeys(name for table in tables for name in table.errors)),
-        evaluation=evaluation,
-    )
+    for name in ("notes", "errors"):
+        fields[name] = tuple(dict.fromkeys(each for table in tables for each in getattr(table, name)))
+    return dataclasses.replace(first, **fields, evaluation=evaluation)
 
 
 def _whole(arrived: Sequence[Scores], field: str) -> dict:
@@ -178,8 +164,7 @@ def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) 
 def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, several: bool, out: Path | None) -> None:
     """Print what fits: one file as a table, a few beside each other, a row for each up to twenty, or a summary.
 
-    Args:
-      notes: for metrics that were computed in turn, those on files that were scored together, and how many these are.
+    ``notes`` are, for metrics computed in turn, those on files that were scored together, and how many these are.
     """
     if not several:
         ((name, scores),) = file_scores.items()

@@ -221,11 +221,8 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
     """On a terminal, the latest scores and what is computed now, above a bar over metrics; elsewhere lines.
 
     Yields the callback ``arrived`` of :func:`jaxdis.evaluate`, which draws them, and a function that makes a callback
-    ``(done, total)`` for a bar over something else.
-
-    Args:
-      stages: names of metrics that are computed together, in the order of their computation.
-      in_brief: the text of a column of scores, ``in_brief(scores, column)``.
+    ``(done, total)`` for a bar over something else. ``stages`` are names of metrics that are computed together, in
+    order; ``in_brief(scores, column)`` is the text of a column of scores.
     """
     from rich.console import Group
     from rich.live import Live

@@ -143,16 +143,9 @@ def _training(size: int) -> Row:
 
 def machine() -> dict[str, Any]:
     """This machine's devices, and software versions."""
-
-    devices = jax.devices()
-    return {
-        "device": devices[0].device_kind,
-        "platform": devices[0].platform,
-        "devices": len(devices),
-        "jaxdis": __version__,
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-    }
+    first, *others = jax.devices()
+    devices = {"device": first.device_kind, "platform": first.platform, "devices": 1 + len(others)}
+    return {**devices, "jaxdis": __version__, "jax": jax.__version__, "python": platform.python_version()}
 
 
 def peak_bytes() -> int | None:
@@ -189,9 +182,8 @@ def read_record(path: str | Path) -> Record:
 def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float, float]]:
     """What both records measured: name, zoo size, both throughputs, and how many times as fast the second is."""
     if one.samples != other.samples:
-        raise ValueError(
-            f"samples: must have records of equally many samples, got {one.samples:,} and {other.samples:,}"
-        )
+        both = f"{one.samples:,} and {other.samples:,}"
+        raise ValueError(f"samples: must have records of equally many samples, got {both}")
     theirs = {(row.name, row.zoo_size): row.per_second for row in other.rows}
     common = [row for row in one.rows if (row.name, row.zoo_size) in theirs]
     if not common:
@@ -216,14 +208,12 @@ def print_record(record: Record) -> None:
     for name in dict.fromkeys(row.name for row in record.rows):
         measured = [rows.get((name, size)) for size in sizes]
         compiling = max(row.compile_seconds for row in measured if row is not None)
-        table.add_row(
-            name, f"{compiling:.1f} s", *("" if row is None else f"{row.per_second:,.3g}" for row in measured)
-        )
+        speeds = ("" if row is None else f"{row.per_second:,.3g}" for row in measured)
+        table.add_row(name, f"{compiling:.1f} s", *speeds)
     table.caption = f"members per second of {record.samples:,} samples; training: updates per second"
     terminal.console().print(table)
     if record.peak_bytes is not None:
         terminal.write_line(f"peak of memory: {record.peak_bytes / 1e9:.2f} GB")
-    if record.left_out:
-        for size in sorted({size for _, size in record.left_out}):
-            names = ", ".join(name for name, other in record.left_out if other == size)
-            terminal.write(f"no time was left, at a zoo of {size}, for {names}")
+    for size in sorted({size for _, size in record.left_out}):
+        names = ", ".join(name for name, other in record.left_out if other == size)
+        terminal.write(f"no time was left, at a zoo of {size}, for {names}")

@@ -7,18 +7,5 @@ from jaxdis.study._store import Store, StoreError
 from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.certificate import Calibration
 
-__all__ = [
-    "Calibration",
-    "STUDIES",
-    "Sampling",
-    "Store",
-    "StoreError",
-    "Study",
-    "TrainedWork",
-    "Training",
-    "WORKS",
-    "Work",
-    "run",
-    "status",
-    "work_of",
-]
+__all__ = ["Calibration", "STUDIES", "Sampling", "Store", "StoreError", "Study", "TrainedWork", "Training", "WORKS"]
+__all__ += ["Work", "run", "status", "work_of"]

@@ -76,11 +76,6 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
     return Samples(train, test, None if chosen_on is None else space.wrap(chosen_on), render)
 
 
-def random_number(member: Member) -> int:
-    """The number folded into a member's random keys; it depends on its own id alone, not on other members."""
-    return int(member.encode[:8], 16)
-
-
 def scenes_of(training: Training, sampling: Sampling) -> tuple[Drawn, Callable]:
     """The scenes that trained slots are scored on, and the renderer."""
     space, render = _seen(training)
@@ -152,16 +147,10 @@ def _train_in(partial: Path, store: Store, training: Training, chosen: Sequence[
     keys, hyperparameters, labels = training.members()
     rows = list(dict.fromkeys(member.row for member in chosen))
     ends = [*training.keep, training.config.steps]
-    zoo = models.train(
-        training.config,
-        keys[np.array(rows)],
-        jax.tree.map(lambda column: column[np.array(rows)], hyperparameters),
-        data=training_data(training),
-        labels=[labels[row] for row in rows],
-        directory=partial,
-        keep=training.keep,
-        progress=on_updates is not None and (lambda done, total: on_updates(len(chosen) * done / total)),
-    )
+    own = jax.tree.map(lambda column: column[np.array(rows)], (keys, hyperparameters))
+    how = {"labels": [labels[row] for row in rows], "directory": partial, "keep": training.keep}
+    progress = on_updates is not None and (lambda done, total: on_updates(len(chosen) * done / total))
+    zoo = models.train(training.config, *own, data=training_data(training), progress=progress, **how)
     for member in chosen:
         turn = ends.index(member.label.get("updates", ends[-1]))
         alone = zoo[turn * len(rows) + rows.index(member.row)]
@@ -226,7 +215,8 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     training = study.trainings[chosen[0].training]
     encoded = [store.arrays("encode", member.encode) for member in chosen]
     stacked = {name: np.stack([arrays[name] for arrays in encoded]) for name in encoded[0] if "factors" not in name}
-    numbers = [random_number(member) for member in chosen]
+    # Folded into members' random keys: these depend on a member's own id alone, not on other members.
+    numbers = [int(member.encode[:8], 16) for member in chosen]
     if study.has_slots:
         drawn, _ = scenes_of(training, study.sampling)
         seen, kinds = (stacked["codes"], stacked["segments"]), training.config.method.code_kinds

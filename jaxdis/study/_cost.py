@@ -146,10 +146,9 @@ def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[
     work = work_of(study)
     total = {kind: len(names) for kind, names in work.wanted().items()}
     done = dict.fromkeys(total, 0) if out is None else status(work, out, extend=extend).done
-    left = {kind: 1 - done[kind] / total[kind] for kind in total}
-    return {
-        kind: Cost(
-            total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals[:3]), totals.memory_bytes
-        )
-        for kind, totals in work.costs().items()
-    }
+    missing = {}
+    for kind, totals in work.costs().items():
+        share = 1 - done[kind] / total[kind]
+        remaining = (share * value for value in totals[:3])
+        missing[kind] = Cost(total[kind], total[kind] - done[kind], *remaining, totals.memory_bytes)
+    return missing

@@ -379,9 +379,7 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
         "config": _config(training.config, label["model"]),
         "hyperparameters": numbers,
         "seed": label["seed"],
-        "pool": training.pool,
-        "held_out": training.held_out,
-        "held_out_share": training.held_out_share,
+        **{name: getattr(training, name) for name in ("pool", "held_out", "held_out_share")},
         **restrictions_of(training),
         # Kept after all updates, it is the same member in any study.
         **({} if updates in (None, training.config.steps) else {"updates": updates}),

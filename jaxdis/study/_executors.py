@@ -30,10 +30,8 @@ RETRIES = 2
 def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.futures.Executor | None]:
     """The executor with that name, shut down on exit; after an exception, running tasks are stopped at once.
 
-    Args:
-      name: ``None`` for this process, ``processes:4`` for that many workers on this machine, ``dask://HOST:PORT`` for a
-        Dask scheduler's workers.
-      cache: folder for the workers' compiled programs.
+    ``None`` is this process, ``processes:4`` are so many workers on this machine, which keep compiled programs in
+    ``cache``, and ``dask://HOST:PORT`` are a Dask scheduler's workers.
     """
     if name is None:
         yield None
@@ -58,10 +56,8 @@ def check_name(name: str) -> None:
         return
     if kind == "dask" and argument.startswith("//") and host and _number(port, MOST_PORT):
         return
-    raise ValueError(
-        f"executor: must be processes:COUNT or dask://HOST:PORT, a COUNT of 1 to {MOST_PROCESSES} and a PORT of 1 to"
-        f" {MOST_PORT}, got {name!r}"
-    )
+    ranges = f"a COUNT of 1 to {MOST_PROCESSES} and a PORT of 1 to {MOST_PORT}"
+    raise ValueError(f"executor: must be processes:COUNT or dask://HOST:PORT, {ranges}, got {name!r}")
 
 
 def _number(text: str, most: int) -> bool:

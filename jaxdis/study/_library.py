@@ -41,13 +41,10 @@ def quickstart(
     sweep = {name: {**settings, "learning_rate": 2e-3} for name, settings in QUICK_SWEEP.items()}
     method = Vae(tuple(sweep), Mlp((128, 128), num_codes=6), estimator="locatello2020")
     configs = [Config(name, (sources or {}).get(name), method, steps) for name in data]
-    return Study.of(
-        "quickstart",
-        [Training.of(config, sweep, seeds, pool=QUICK_POOL) for config in configs],
-        metrics,
-        sampling=Sampling(train_samples, test_samples, validation_samples),
-        title=f"Quickstart: autoencoders on {', '.join(data)}",
-    )
+    trainings = [Training.of(config, sweep, seeds, pool=QUICK_POOL) for config in configs]
+    sampling = Sampling(train_samples, test_samples, validation_samples)
+    title = f"Quickstart: autoencoders on {', '.join(data)}"
+    return Study.of("quickstart", trainings, metrics, sampling=sampling, title=title)
 
 
 class Studies(MutableMapping[str, Callable[..., Any]]):

@@ -15,15 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxdis._core.files import (
-    DamagedFile,
-    differences,
-    open_regular,
-    read_json,
-    remove_leftovers,
-    without_objects,
-    write_whole,
-)
+from jaxdis._core import files
 from jaxdis._core.options import checked, shown
 
 try:
@@ -91,7 +83,7 @@ class Store:
         path = self.root / "study.json"
         text = json.dumps(_plain(description), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         for folder in (self.root, *(path for kind in KINDS for path in self.root.glob(f"{kind}/*/"))):
-            remove_leftovers(folder)
+            files.remove_leftovers(folder)
         if publish(path, text.encode()):
             return
         if extend:
@@ -107,7 +99,7 @@ class Store:
         advice: str = "Give the options that it was run with, or extend it by `study run --extend`",
     ) -> None:
         """Check that the directory holds this study; the error names the first differences."""
-        faults = list(map(" ".join, differences(self.description(), _plain(description))))
+        faults = list(map(" ".join, files.differences(self.description(), _plain(description))))
         if faults:
             raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(faults[:3])}. {advice}")
 
@@ -122,7 +114,7 @@ class Store:
         metrics = {name: wanted.get("metrics", {}).get(name) for name in stored.get("metrics", {})}
         kept = {key: value for key, value in stored.items() if key != "trainings" and value not in ([], 0)}
         compared = {**wanted, "metrics": metrics}
-        faults = [" ".join(pair) for key in kept for pair in differences(kept[key], compared.get(key), key)]
+        faults = [" ".join(pair) for key in kept for pair in files.differences(kept[key], compared.get(key), key)]
         if lost := len(self.ids("train").difference(trained)):
             faults.append(f"{lost} of its trained members are not in the study")
         if faults:
@@ -182,7 +174,7 @@ class Store:
         record, content = {"cell": _plain(spec), "result": _plain(result)}, None
         if arrays is not None:
             buffer = io.BytesIO()
-            np.savez(buffer, **without_objects(arrays))
+            np.savez(buffer, **files.without_objects(arrays))
             content = buffer.getvalue()
             record["arrays"] = hashlib.sha256(content).hexdigest()
         record["hash"] = _hash(canonical(record))
@@ -247,7 +239,7 @@ class Store:
         """A cell's arrays, checked against the record's hash."""
         path, wanted = self.path(kind, name, ".npz"), self.record(kind, name).get("arrays")
         try:
-            with open_regular(path) as file:
+            with files.open_regular(path) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
                     raise StoreError(f"{path}: is damaged (its hash does not fit); {_ADVICE}")
                 file.seek(0)
@@ -291,14 +283,14 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
     """Write a file entirely under its name, or not at all. False if the name was taken (and ``replace`` is not set)."""
     if not replace and os.path.lexists(path):
         return False
-    return write_whole(path, lambda file: file.write(content), replace=replace)
+    return files.write_whole(path, lambda file: file.write(content), replace=replace)
 
 
 def read_object(path: Path) -> dict:
     """Read a study's JSON object."""
     try:
-        return read_json(path)
-    except DamagedFile as error:
+        return files.read_json(path)
+    except files.DamagedFile as error:
         raise StoreError(f"{error}; {_ADVICE}") from None
 
 
@@ -369,7 +361,7 @@ def clear_all(folder: Path) -> None:
     """Remove all batch folders that nobody holds, in a study that has nothing left to train."""
     if not folder.is_dir():
         return
-    remove_leftovers(folder)
+    files.remove_leftovers(folder)
     for name in {path.name.removesuffix(".lock") for path in folder.iterdir()}:
         with locked(lock_of(folder / name), wait=False) as taken:
             if taken:

@@ -112,8 +112,7 @@ def row_of(study: Study, store: Store, member: Member) -> dict:
 
 
 def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
-    """One row per factor: a member's label, the factor's name, and every part that a metric has with one number
-    each."""
+    """One row per factor: a member's label, the factor's name, and parts of metrics with one number for each."""
     label = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
     names = DATASETS[label["data"]].space.names
     columns: dict[str, list] = {}
@@ -128,8 +127,7 @@ def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
 
 
 def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> list[str]:
-    """Column names in order: id, data, model, its settings, seed and what else the label has, others, losses,
-    scores."""
+    """Column names in order: id, data, model, its settings, seed and what else the label has, others, the rest."""
     settings = dict.fromkeys(name for member in members for name in member.label)
     after = [name for name in ("updates", "seed", "held_out") if name in settings]
     label = [name for name in settings if name not in after] + after

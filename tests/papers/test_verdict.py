@@ -80,9 +80,9 @@ def test_a_statistic_that_few_replicates_define_has_no_interval():
 
 def test_shares_have_clopper_pearson_intervals():
     """Of 5 among 10, 90 %: .2224 to .7776 (Clopper & Pearson's table)."""
-    assert share(5, 10) == pytest.approx((0.5, 0.2224, 0.7776), abs=1e-4)
-    assert share(0, 4) == pytest.approx((0, 0, 1 - 0.05**0.25))
-    assert share(4, 4) == pytest.approx((1, 0.05**0.25, 1))
+    assert share([True, False] * 5) == pytest.approx((0.5, 0.2224, 0.7776), abs=1e-4)
+    assert share([False] * 4) == pytest.approx((0, 0, 1 - 0.05**0.25))
+    assert share([True] * 4) == pytest.approx((1, 0.05**0.25, 1))
 
 
 def test_seeds_are_drawn_whole_and_members_one_by_one():

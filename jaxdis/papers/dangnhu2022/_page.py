@@ -10,6 +10,7 @@ from jaxdis.papers.dangnhu2022._slot_zoo import ARI, OBJECT_D, SPRITES, SlotZoo,
 from jaxdis.papers.dangnhu2022._slot_zoo import tables as tables_of_zoo
 from jaxdis.papers.harness import Beside, Content, Figure, Finding, Measured, Part, Reproduction, exact, printed_in
 from jaxdis.papers.harness._page import differences_in
+from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.harness._verdict import findings, of_values
 
 # Iterations of EM after which it should have converged.
@@ -19,11 +20,10 @@ COLORS = ("red", "green", "blue")
 
 def content(made: Reproduction) -> Content:
     probing, oracle = made.pieces["probing"], made.pieces["oracle"]
-    small = (
-        "five slots of 16 codes, planted in a known order or shuffled; and"
-        f" {len(oracle['regularized'])} autoencoders of objects cut out by their true masks."
-    )
-    exact, differences = [("Theorem and chance", _exact())], differences_in(__package__)
+    autoencoders = f"{len(oracle['regularized'])} autoencoders of objects cut out by their true masks"
+    small = f"five slots of 16 codes, planted in a known order or shuffled; and {autoencoders}."
+    exact = [("Theorem and chance", f"<p>{words_in(__package__)['exact']}</p>")]
+    differences = differences_in(__package__)
     checked_claims = claims(probing, oracle)
     if not made.studies:
         tables = [_table_1(probing), _table_2(oracle)]
@@ -122,15 +122,6 @@ def _figures(probing: Mapping) -> list[Figure]:
     iterations = np.arange(len(trace)).astype(float).tolist()
     drawn = plots.curves(iterations, {"error": trace[:, None]}, "iteration of EM", "error of the regressions")
     return [Figure("Figure 6", "Error of permutation-invariant probing by iteration, mean over groups", drawn)]
-
-
-def _exact() -> str:
-    six, five, chance = 1 - math.log(2, 6), 1 - math.log(2, 5), 100 / math.factorial(5)
-    return (
-        f"<p>A factor spread over two of six slots has completeness 1 − log₆ 2 = {six:.3f}; the text has .57, which is"
-        f" 1 − log₅ 2 = {five:.3f}, for five slots. Table 1's chance level is 1/5! = {chance:.2f} %, and four of"
-        " five slots out of place.</p>"
-    )
 
 
 LEVELS = {"object": "slots and objects", "property": "codes of a slot and properties"}

@@ -15,7 +15,7 @@ from jaxdis._core.spec import Spec
 from jaxdis.data import DATASETS, DataSource, SceneSamples
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric, Structured, structure_of
 from jaxdis.evaluation._scores import Scores
-from jaxdis.models import About, Adam, Config, Genesis, Iodine, Monet, RmsProp, members
+from jaxdis.models import Adam, Config, Genesis, Iodine, Monet, RmsProp, members
 from jaxdis.papers.dangnhu2022._slot_zoo import beginning, independent
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
@@ -74,14 +74,7 @@ def published_runs(
     return tuple(Run(c, members({c.method.trained[0]: settings}, seeds, c.method)) for c, settings in configs)
 
 
-PRESET = Preset(
-    published_runs,
-    About(
-        "Evaluating Disentanglement of Structured Representations",
-        "MONet with masks of attention and of the decoder, GENESIS and IODINE, with one setting each.",
-        ("dangnhu2022",),
-    ),
-)
+PRESET = Preset.described(published_runs, __package__)
 
 
 # Training images, drawn once: those of Multi-dSprites as released, and those of CLEVR with at most six objects.
@@ -123,13 +116,9 @@ def dangnhu2022(
     printed = Structured(start="given", iterations=20 if data == ("clevr6",) else 100)
     given = Structured(start="given", iterations=0)
     plan = {**SLOT_METRICS, "structured_printed": printed, "structured_given": given} if metrics is None else metrics
-    return Study.of(
-        "dangnhu2022",
-        trainings,
-        plan,
-        sampling=Sampling(train_samples, 10, groups=max(1, train_samples // GROUP)),
-        title="Slots at every level of structure: MONet, GENESIS and IODINE",
-    )
+    sampling = Sampling(train_samples, 10, groups=max(1, train_samples // GROUP))
+    title = "Slots at every level of structure: MONet, GENESIS and IODINE"
+    return Study.of("dangnhu2022", trainings, plan, sampling=sampling, title=title)
 
 
 def _training(run: Run, seeds: int, regularized: bool, source: DataSource | None) -> Training:
@@ -276,10 +265,7 @@ def oracle(
     def encoded(channels: slice, dims: int, sweep: Mapping) -> np.ndarray:
         method = models.Vae("beta", models.Mlp((128, 128), num_codes=dims), reconstruction="squared_error")
         config = models.Config("multi_dsprites", method=method, steps=steps)
-        own, held_out = (
-            images[..., channels].reshape(-1, *images.shape[2:4], channels.stop - channels.start)
-            for images in (seen, shown)
-        )
+        own, held_out = (flat.reshape(-1, *flat.shape[2:]) for flat in (seen[..., channels], shown[..., channels]))
         zoo = models.train(config, *models.members(sweep, seeds, method), data=own)
         means = zoo.encode(held_out).mean
         return means.reshape(len(means), n, slots, dims)

@@ -12,32 +12,17 @@ from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness import Beside, Finished, Measured, Part, exact, printed_in
-from jaxdis.papers.harness._printed import Row
+from jaxdis.papers.harness import _readings as readings
+from jaxdis.papers.harness._printed import Row, words_in
 from jaxdis.papers.harness._printed import Table as Printed
-from jaxdis.papers.harness._readings import lead_of
 from jaxdis.papers.harness._verdict import by_member, by_seed, of_values, share
-from jaxdis.study._compute_cells import (
-    labels_of_scenes,
-    member_zoo,
-    scenes_of,
-    slots_encoded,
-    slots_scored,
-    training_data,
-)
+from jaxdis.study import _compute_cells as compute_cells
 from jaxdis.study._definition import Member, Sampling, Training
 from jaxdis.study.report._statistics import Table, spearman
 
 SPRITES = "multi_dsprites"
 # Printed columns and those of the studies; segmentation is compared on the pixels of objects.
-COLUMNS = {
-    "object.disentanglement": "structured_slots.object.disentanglement",
-    "object.completeness": "structured_slots.object.completeness",
-    "property.disentanglement": "structured_slots.property.disentanglement",
-    "property.completeness": "structured_slots.property.completeness",
-    "informativeness": "structured_slots.informativeness",
-    "ari": "segmentation.ari_foreground",
-    "msc": "segmentation.covering_foreground",
-}
+COLUMNS: Mapping[str, str] = words_in(__package__)["columns"]
 OBJECT_D, ARI = COLUMNS["object.disentanglement"], COLUMNS["ari"]
 # Printed names of colors; all other properties are called as in the data sets, size as scale on CLEVR6.
 COLORS = {"r_channel": "red", "g_channel": "green", "b_channel": "blue"}
@@ -58,15 +43,14 @@ class SlotZoo:
         self.table: Table = {**columns, "regularized": regularized == "yes"}
 
     def of(self, **wanted) -> Table:
-        keep = np.all([self.table[name] == value for name, value in wanted.items()], axis=0)
-        return {name: column[keep] for name, column in self.table.items()}
+        return readings.of(self.table, **wanted)
 
     @property
     def data(self) -> list[str]:
-        return list(dict.fromkeys(map(str, self.table["data"])))
+        return readings.data_of(self.table)
 
     def models(self, data: str) -> list[str]:
-        return list(dict.fromkeys(map(str, self.of(data=data)["model"])))
+        return readings.models_of(self.of(data=data))
 
     def each(self) -> list[tuple[str, str]]:
         return [(data, model) for data in self.data for model in self.models(data)]
@@ -93,7 +77,7 @@ class SlotZoo:
 
     def labels(self, data: str) -> list[tuple[str, str]]:
         """The object and the property of each factor."""
-        return list(labels_of_scenes(self.finished[data].study.trainings[0]).values())
+        return list(compute_cells.labels_of_scenes(self.finished[data].study.trainings[0]).values())
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
         """A part with one number per factor, averaged over objects and seeds, for regularized members."""
@@ -119,7 +103,7 @@ def independent(finished: Mapping[str, Finished]) -> dict[str, dict]:
     run, scores_by_model = finished[SPRITES], {}
     metrics = {name: metric for name, metric in run.study.metrics if isinstance(metric, Structured)}
     for training, chosen in _regularized(run):
-        zoo = concatenate([member_zoo(run.study, run.store, member) for member in chosen])
+        zoo = concatenate([compute_cells.member_zoo(run.study, run.store, member) for member in chosen])
         scores = _scored(zoo, training, dataclasses.replace(run.study.sampling, groups=1), metrics)
         scores_by_model[_printed(chosen[0].label)] = {
             name: {field: scores[f"{name}.object.{field}"].tolist() for field in ("disentanglement", "completeness")}
@@ -136,7 +120,7 @@ def beginning(finished: Mapping[str, Finished]) -> dict[str, dict]:
     for training, chosen in _regularized(sprites):
         keys, hyperparameters, _ = training.members()
         config = dataclasses.replace(training.config, steps=1)
-        data = training_data(dataclasses.replace(training, pool=None))
+        data = compute_cells.training_data(dataclasses.replace(training, pool=None))
         zoo = models.train(config, keys, hyperparameters, data=data)
         scores = _scored(zoo, training, sprites.study.sampling, SLOT_METRICS)
         scores_by_model[_printed(chosen[0].label)] = {
@@ -154,10 +138,11 @@ def _regularized(run: Finished) -> Iterator[tuple[Training, list[Member]]]:
 
 def _scored(zoo: models.Zoo, training: Training, sampling: Sampling, metrics: Mapping) -> dict[str, np.ndarray]:
     """All columns of these metrics."""
-    drawn, render = scenes_of(training, sampling)
-    seen = slots_encoded(zoo, drawn, render, sampling)
+    drawn, render = compute_cells.scenes_of(training, sampling)
+    seen = compute_cells.slots_encoded(zoo, drawn, render, sampling)
     kinds, numbers = training.config.method.code_kinds, range(len(zoo))
-    scores = slots_scored(tuple(metrics.items()), seen["codes"], seen["segments"], drawn, sampling, numbers, kinds)
+    given = (seen["codes"], seen["segments"], drawn, sampling, numbers, kinds)
+    scores = compute_cells.slots_scored(tuple(metrics.items()), *given)
     return {name: values for _, more in scores for name, values in more.items()}
 
 
@@ -180,6 +165,8 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
         return zoo.of(data=data, regularized=True)
 
     falls = {(d, m): _fall(zoo, d, m, "property.disentanglement") for d, m in zoo.each()}
+    orders = {"ARI of (Att.) minus (Dec.)": (ARI, "monet_att", "monet_dec")}
+    orders["object D of (Dec.) minus (Att.)"] = (OBJECT_D, "monet_dec", "monet_att")
     parts_by_claim = {
         "ablation_lowers_property": [
             Part(f"{data}, {model}: regularized minus (R)", fall, above=0) for (data, model), fall in falls.items()
@@ -191,12 +178,9 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
             for data in zoo.data
         ],
         "dec_above_att": [
-            Part(f"{data}: {title}", by_seed(regular(data), between(column, *order)), above=0)
+            Part(f"{data}: {title}", by_seed(regular(data), between(*order)), above=0)
             for data in zoo.data
-            for title, column, order in (
-                ("ARI of (Att.) minus (Dec.)", ARI, ("monet_att", "monet_dec")),
-                ("object D of (Dec.) minus (Att.)", OBJECT_D, ("monet_dec", "monet_att")),
-            )
+            for title, order in orders.items()
         ],
         "low_at_start": [
             Part(f"{model}: {name}, end minus beginning", of_values(at_end(model)[COLUMNS[name]] - values), above=0)
@@ -264,12 +248,12 @@ def _fall(zoo: SlotZoo, data: str, model: str, name: str):
 def _most(zoo: SlotZoo, name: str, sign: int) -> Part:
     """Of how many models the regularized members have more (``sign`` 1) or less (−1)."""
     wins = [sign * _fall(zoo, data, model, name).value > 0 for data, model in zoo.each()]
-    return Part("share of models and data sets", share(sum(wins), len(wins)), above=0.5)
+    return Part("share of models and data sets", share(wins), above=0.5)
 
 
 def _lead(table: Table) -> float:
     means = {str(model): mean(table[OBJECT_D][table["model"] == model]) for model in np.unique(table["model"])}
-    return lead_of("genesis", means) if "genesis" in means and len(means) > 1 else float("nan")
+    return readings.lead_of("genesis", means) if "genesis" in means and len(means) > 1 else float("nan")
 
 
 def _apart(zoo: SlotZoo, level: str) -> float:

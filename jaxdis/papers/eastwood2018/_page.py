@@ -17,22 +17,11 @@ from jaxdis.metrics._metric import Column
 from jaxdis.models import Zoo
 from jaxdis.models._encoding import decodes
 from jaxdis.models._traversal import traversals
-from jaxdis.papers.harness import (
-    Beside,
-    Content,
-    Fact,
-    Figure,
-    Finding,
-    Finished,
-    Level,
-    Measured,
-    Part,
-    Reproduction,
-    printed_in,
-)
-from jaxdis.papers.harness._page import differences_in
-from jaxdis.papers.harness._printed import Table
-from jaxdis.papers.harness._verdict import findings, resampled
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
+from jaxdis.papers.harness._paper import Finished, Reproduction
+from jaxdis.papers.harness._printed import Table, printed_in, words_in
+from jaxdis.papers.harness._scale import Fact, Level
+from jaxdis.papers.harness._verdict import Finding, Part, findings, resampled
 from jaxdis.plots._canvas import Figure as Drawing
 from jaxdis.plots._canvas import png
 from jaxdis.study._compute_cells import member_zoo
@@ -188,9 +177,6 @@ def _of_regressors(numbers: Numbers) -> dict[str, list[Part]]:
     def gain(model, regressor):
         return errors["pca", regressor] - errors[model, regressor]
 
-    def best_other():
-        return np.min([errors[model, "forest"] for model in every if model not in vaes], axis=0)
-
     parts_by_claim = {
         "forest_below_lasso": [_part(f"{m}: error(forest) / error(lasso)", ratio(m), below=1) for m in every],
         "forest_scores_higher": [
@@ -207,8 +193,9 @@ def _of_regressors(numbers: Numbers) -> dict[str, list[Part]]:
             _part(f"{m}: gain over PCA by lasso minus by forest", gain(m, "lasso") - gain(m, "forest"), below=0)
             for m in vaes
         ]
+        best_other = np.min([errors[model, "forest"] for model in every if model not in vaes], axis=0)
         parts_by_claim["forest_reads_vaes"] = [
-            _part(f"{m} minus the best other", errors[m, "forest"] - best_other(), below=0) for m in vaes
+            _part(f"{m} minus the best other", errors[m, "forest"] - best_other, below=0) for m in vaes
         ]
     return parts_by_claim
 
@@ -264,12 +251,9 @@ def content(made: Reproduction) -> Content:
     finished = made.finished("teapots")
     numbers = Numbers.read(finished.store, finished.members)
     printed = printed_in(__package__).tables
-    size = (
-        f"{', '.join(numbers.models).replace('_', ' ')}; {len(numbers.seeds)} seeds, scored on"
-        f" {finished.study.sampling.in_words()}."
-    )
+    models, sampled = ", ".join(numbers.models).replace("_", " "), finished.study.sampling.in_words()
     return Content(
-        size,
+        f"{models}; {len(numbers.seeds)} seeds, scored on {sampled}.",
         [_images(finished), *differences_in(__package__)],
         claims(numbers, _dead(finished), small=made.size != "paper"),
         _tables(printed, numbers),
@@ -331,13 +315,7 @@ def _entry(table: str, column: str, numbers: Numbers, model: str, regressor: str
 
 def _figures(folder: Path) -> list[Figure]:
     """Figures of the study, in order; those of single members for the first seed."""
-    captions = {
-        "2": "random teapots",
-        "3": "importances of codes for factors",
-        "4": "teapots of the part that is never seen",
-        "5": "each factor against its most important codes",
-        "6": "codes changed one at a time",
-    }
+    captions = words_in(__package__)["captions"]
     figures = []
     for path in sorted((folder / "figures").glob("figure_*.png")):
         number, *rest = path.stem.removeprefix("figure_").split("_")
@@ -352,21 +330,11 @@ _COLUMNS = 10
 _REACH = {"resnet_vae": 3.0, "infogan": 1.0}
 
 
-def samples(render, key, *, rows: int = 2) -> Drawing:
-    """Figure 2: random teapots."""
-    return _sheet(render, SPACE.sample(key, rows * _COLUMNS), rows)
-
-
-def left_out(render, key, *, rows: int = 2, rule: str = "released") -> Drawing:
+def left_out(render, key) -> Drawing:
     """Figure 4: teapots of the gap, the most extreme of many samples first."""
-    inside = np.asarray(SPACE.inside(Gap(rule)).sample(key, 50 * rows * _COLUMNS))
+    inside = np.asarray(SPACE.inside(Gap("released")).sample(key, 100 * _COLUMNS))
     redness = inside[:, 2] - np.maximum(inside[:, 3], inside[:, 4]) + inside[:, 1] / (np.pi / 2)
-    return _sheet(render, inside[np.argsort(-redness)[: rows * _COLUMNS]], rows)
-
-
-def importances(importance: np.ndarray) -> Drawing:
-    """Figure 3: a Hinton diagram of importances ``[d, k]``."""
-    return plots.hinton(importance, SPACE.names)
+    return _sheet(render, inside[np.argsort(-redness)[: 2 * _COLUMNS]])
 
 
 def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np.ndarray) -> Drawing:
@@ -400,7 +368,7 @@ def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None
 
     config, key = study.trainings[0].config, jax.random.key(study.sampling.seed)
     _, render = DATASETS[config.data].open(config.data, config.source)
-    write("figure_2", samples(render, key))
+    write("figure_2", _sheet(render, SPACE.sample(key, 2 * _COLUMNS)))
     write("figure_4", left_out(render, key))
     image = np.asarray(render(SPACE.sample(key, 1)))
     for member in members:
@@ -408,12 +376,12 @@ def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None
         scores, arrays = scores_of(store, member), store.arrays("encode", member.encode)
         for regressor in REGRESSORS.values():  # the forest is last
             importance = np.array(scores[regressor]["importance"], float)
-            write(f"figure_3_{regressor}_{name}", importances(importance))
+            write(f"figure_3_{regressor}_{name}", plots.hinton(importance, SPACE.names))
         write(f"figure_5_{name}", factors_against_codes(arrays["mean"], arrays["factors"], importance))
         if zoo.config.method.trained[0] in _REACH and decodes(zoo.config.method):
             write(f"figure_6_{name}", ordered_traversals(zoo, image, importance))
 
 
-def _sheet(render, factors, rows: int) -> Drawing:
+def _sheet(render, factors) -> Drawing:
     images = np.asarray(render(jnp.asarray(factors)), np.float32)
-    return plots.image_grid(images.reshape(rows, _COLUMNS, *images.shape[1:]))
+    return plots.image_grid(images.reshape(-1, _COLUMNS, *images.shape[1:]))

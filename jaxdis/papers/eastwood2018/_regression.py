@@ -99,17 +99,8 @@ def forest_regression(
 
     Reference: Eastwood & Williams 2018, §4.3, and appendix B.2 for zero-shot transfer.
     """
-    relation = random_forest(
-        key,
-        codes,
-        factors,
-        test=test,
-        validation=validation,
-        trees=trees,
-        depth=depth,
-        max_bins=max_bins,
-        active=active,
-    )
+    options = {"trees": trees, "depth": depth, "max_bins": max_bins, "active": active}
+    relation = random_forest(key, codes, factors, test=test, validation=validation, **options)
     varied = test.factors.values.max(axis=0) > test.factors.values.min(axis=0)
     return _in_full(relation, jnp.where(varied, 1 - relation.fit, jnp.nan))
 
@@ -118,13 +109,5 @@ def _in_full(relation: Relation, error: Float[Array, " k"]) -> Regression:
     scores = entropy(relation, completeness="mean")
     chosen = jnp.full(error.shape, jnp.nan) if relation.chosen is None else relation.chosen
     error = jnp.where(relation.ceiling > 0, error, jnp.nan)
-    return Regression(
-        jnp.nanmean(error),
-        scores.disentanglement,
-        scores.completeness,
-        scores.per_code,
-        scores.per_factor,
-        error,
-        relation.strength,
-        chosen,
-    )
+    both = scores.disentanglement, scores.completeness, scores.per_code, scores.per_factor
+    return Regression(jnp.nanmean(error), *both, error, relation.strength, chosen)

@@ -80,14 +80,10 @@ def eastwood2018(
     lasso, forest = Direct(Spec(lasso_regression)), Direct(Spec(forest_regression))
     plan = {} if metrics is None else dict(plan_of(metrics))
     plan |= {"lasso": lasso, "forest": forest, "lasso_unseen": lasso, "forest_unseen": forest}
-    return Teapots.of(
-        "eastwood2018",
-        trainings,
-        plan,
-        sampling=Sampling(train_samples, test_samples, validation_samples),
-        title="Teapots: DCI and zero-shot transfer of PCA, VAEs and InfoGAN",
-        novel=("lasso_unseen", "forest_unseen"),
-    )
+    sampling = Sampling(train_samples, test_samples, validation_samples)
+    title = "Teapots: DCI and zero-shot transfer of PCA, VAEs and InfoGAN"
+    novel = ("lasso_unseen", "forest_unseen")
+    return Teapots.of("eastwood2018", trainings, plan, sampling=sampling, title=title, novel=novel)
 
 
 SMALL = {"seeds": 3, "steps": 2000, "train_samples": 10_000, "test_samples": 2000, "validation_samples": 2000}

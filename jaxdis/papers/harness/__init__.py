@@ -6,24 +6,5 @@ from jaxdis.papers.harness._printed import Printed, printed_in
 from jaxdis.papers.harness._scale import Fact, Level, Scale
 from jaxdis.papers.harness._verdict import Finding, Part, exact
 
-__all__ = [
-    "Beside",
-    "Content",
-    "Fact",
-    "Figure",
-    "Finished",
-    "Finding",
-    "Level",
-    "Measured",
-    "Paper",
-    "Part",
-    "Piece",
-    "Preset",
-    "Printed",
-    "Reproduction",
-    "Run",
-    "Scale",
-    "exact",
-    "printed_in",
-    "reproduce",
-]
+__all__ = ["Beside", "Content", "Fact", "Figure", "Finished", "Finding", "Level", "Measured", "Paper", "Part", "Piece"]
+__all__ += ["Preset", "Printed", "Reproduction", "Run", "Scale", "exact", "printed_in", "reproduce"]

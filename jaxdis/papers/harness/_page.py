@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxdis.papers.harness._printed import Flag, Printed, Row, words_in
+from jaxdis.papers.harness._printed import Flag, Printed, Row, read_text, words_in
 from jaxdis.papers.harness._printed import Table as PrintedTable
 from jaxdis.papers.harness._scale import Fact, Level
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, UNSEEN, Finding, Part, counts
@@ -99,7 +99,7 @@ def render(paper: Printed, content: Content, studies: Sequence[str]) -> str:
         *content.sections,
         ("Figures", _figures(content.figures)),
         ("What the paper leaves open", _list(paper.open)),
-        ("How verdicts are found", _rule()),
+        ("How verdicts are found", read_text("jaxdis.papers.harness", "verdicts.html").rstrip()),
     ]
     links = ", ".join(f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>' for name in studies)
     numbers = 'Numbers as CSV: <a href="tables.csv">tables.csv</a>, <a href="claims.csv">claims.csv</a>'
@@ -208,18 +208,6 @@ def _figure(figure: Figure) -> str:
 
 def _list(items: Sequence[str]) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>" if items else ""
-
-
-def _rule() -> str:
-    return (
-        "<p>The statistics and their thresholds are those of the paper where it states any, and otherwise ours, chosen"
-        " for what the paper claims; some were corrected after earlier runs. Each statistic has a 90 % bootstrap"
-        " interval: over seeds for statistics of settings, over members for those of members. A claim <em>holds</em> if"
-        " the intervals of all its statistics lie on the expected side of their thresholds, <em>does not hold</em> if"
-        " one lies on the other side, and <em>cannot be decided at this size</em> otherwise. If one lies on the other"
-        " side, but models were trained or scored with less than the paper's protocol, it is <em>not seen at this"
-        " size</em>: a small run never refutes a paper.</p>"
-    )
 
 
 def in_spreads(row: Row, column: str, number: Measured, rounding: float = 0.0) -> float:

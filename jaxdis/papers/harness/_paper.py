@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -20,7 +20,7 @@ from jaxdis.factors import Factors
 from jaxdis.models import About, Config, Members
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._page import Content, CsvRow, csv_rows, render
-from jaxdis.papers.harness._printed import printed_in
+from jaxdis.papers.harness._printed import printed_in, words_in
 from jaxdis.papers.harness._scale import Scale, check_data, scaled, shortfalls
 from jaxdis.study._compute_cells import member_zoo, samples_of
 from jaxdis.study._definition import Member, Study, cells
@@ -44,6 +44,12 @@ class Preset:
 
     make: Callable[..., tuple[Run, ...]]
     about: About
+
+    @classmethod
+    def described(cls, make: Callable[..., tuple[Run, ...]], package: str) -> "Preset":
+        """With the description in the paper's ``page.json``."""
+        words = words_in(package)["preset"]
+        return cls(make, About(words["title"], words["summary"], tuple(words["references"])))
 
 
 Size = Literal["minutes", "hour", "day", "paper"]
@@ -270,7 +276,13 @@ def write(paper: Paper, made: Reproduction) -> Path:
     path = made.out / "page.html"
     page = render(printed_in(paper.package), content, list(made.studies))
     write_csv(made.out / "tables.csv", CsvRow._fields, (row for beside in content.tables for row in csv_rows(beside)))
-    write_csv(made.out / "claims.csv", ClaimRow._fields, _claims(content))
+    claims = []
+    for finding in content.claims:
+        for part in finding.parts:
+            numbers, verdicts = (*part.interval, part.above, part.below), (finding.verdict, finding.verdict_of(part))
+            unmet = "; ".join(finding.unmet)
+            claims.append(ClaimRow(finding.claim.id, verdicts[0], part.name, *numbers, verdicts[1], unmet))
+    write_csv(made.out / "claims.csv", ClaimRow._fields, claims)
     publish(path, page.encode(), replace=True)
     return path
 
@@ -285,10 +297,3 @@ def judged(content: Content, made: Reproduction) -> Content:
         less = (f"{fact.where}: {fact.here} for {fact.printed}" for fact in lacking.get(finding.study, ()))
         claims.append(finding._replace(unmet=(*finding.unmet, *less)))
     return content._replace(differences=[*facts, *content.differences], claims=claims)
-
-
-def _claims(content: Content) -> Iterator[ClaimRow]:
-    for finding in content.claims:
-        for part in finding.parts:
-            numbers, verdict = (*part.interval, part.above, part.below), finding.verdict_of(part)
-            yield ClaimRow(finding.claim.id, finding.verdict, part.name, *numbers, verdict, "; ".join(finding.unmet))

@@ -82,24 +82,16 @@ class Printed(NamedTuple):
 @functools.cache
 def printed_in(package: str) -> Printed:
     """Everything that is printed in a paper: ``printed.json`` in the package of its folder (``__package__``)."""
-    document = _read(package, "printed.json")
+    document = json.loads(read_text(package, "printed.json"))
     tables = [_table(row) for row in document["tables"] if "rows" in row]
     claims = [Claim(row["id"], row["where"], row["says"], row.get("note", "")) for row in document["claims"]]
-    return Printed(
-        package.rpartition(".")[2],
-        document["citation"],
-        {table.id: table for table in tables},
-        {claim.id: claim for claim in claims},
-        tuple(document["figures"]),
-        tuple(document["open"]),
-        document.get("recomputed", {}),
-    )
+    by_id = [{row.id: row for row in rows} for rows in (tables, claims)]
+    others = tuple(document["figures"]), tuple(document["open"]), document.get("recomputed", {})
+    return Printed(package.rpartition(".")[2], document["citation"], *by_id, *others)
 
 
 def _table(row: dict) -> Table:
-    rows = tuple(
-        Row(entry["key"], _numbers(entry["values"]), _numbers(entry.get("spread") or {})) for entry in row["rows"]
-    )
+    rows = tuple(Row(one["key"], _numbers(one["values"]), _numbers(one.get("spread") or {})) for one in row["rows"])
     flags = tuple(Flag(flag["where"], flag["kind"], flag["issue"]) for flag in row["flags"])
     unit = row["unit"]
     unit = unit if isinstance(unit, str) else "; ".join(f"{name}: {value}" for name, value in unit.items())
@@ -119,8 +111,8 @@ def _numbers(values: dict) -> dict[str, float | None]:
 @functools.cache
 def words_in(package: str) -> Mapping[str, Any]:
     """What the page of a paper says in words: ``page.json`` in the package of its folder."""
-    return _read(package, "page.json")
+    return json.loads(read_text(package, "page.json"))
 
 
-def _read(package: str, name: str) -> dict[str, Any]:
-    return json.loads(importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8"))
+def read_text(package: str, name: str) -> str:
+    return importlib.resources.files(package).joinpath(name).read_text(encoding="utf-8")

@@ -74,19 +74,17 @@ def share_above(values: np.ndarray, limits: np.ndarray | float) -> float:
     return float(np.mean(values[defined] > limits[defined])) if defined.any() else float("nan")
 
 
-def adjusted(r2: float, groups: int, members: int) -> float:
-    """R² adjusted for the number of groups: 0 is expected by chance."""
-    return 1 - (1 - r2) * (members - 1) / (members - groups) if members > groups else float("nan")
-
-
 def explained(table: Table, column: str, *, regularization: bool, adjust: bool = True) -> float:
     """Share of a column's variance that the model explains, alone or with its setting, on one data set.
 
-    Unless it is adjusted for the number of groups, the share grows with more settings whatever they do.
+    Unless it is adjusted for the number of groups, so that 0 is expected by chance, the share grows with more settings
+    whatever they do.
     """
     groups = results.groups_of(table["model"], table["regularization"] if regularization else None)
     share, count, members = results.between(table[column], groups)
-    return adjusted(share, count, members) if adjust else share
+    if not adjust:
+        return share
+    return 1 - (1 - share) * (members - 1) / (members - count) if members > count else float("nan")
 
 
 def beats(table: Table, column: str) -> float:

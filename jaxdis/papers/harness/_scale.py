@@ -215,13 +215,8 @@ def shortfalls(study: Any, published: Any) -> list[Fact]:
 
 
 def _of_calibration(study: Calibration, published: Calibration) -> list[Fact]:
-    names = {
-        "seeds": "seeds",
-        "size_seeds": "seeds of the curve over sizes",
-        "case_samples": "samples of a case",
-        "sweep_samples": "samples of a point of a sweep",
-        "full_size": "largest size",
-    }
+    names = {"seeds": "seeds", "size_seeds": "seeds of the curve over sizes", "case_samples": "samples of a case"}
+    names |= {"sweep_samples": "samples of a point of a sweep", "full_size": "largest size"}
     pairs = [(words, getattr(published, name), getattr(study, name)) for name, words in names.items()]
     return [Fact("size", f"{theirs:,} {words}", f"{ours:,}") for words, theirs, ours in pairs if theirs > ours]
 
@@ -250,8 +245,7 @@ def _of_trainings(pairs: Sequence[tuple[Training, Training]]) -> list[Fact]:
     if any(_network(a) != _network(b) for a, b in iterated):
         found.append(Fact("networks", "the paper's", "small ones"))
     if any(a.config.source is not None and a.config.source != b.config.source for a, b in pairs):
-        given = {option for a, _ in pairs if a.config.source for option in a.config.source.options}
-        options = [f"{name}={value}" for name, value in given]
+        options = {f"{n}={value}" for a, _ in pairs if a.config.source for n, value in a.config.source.options}
         found.append(Fact("images", "as published", f"with {_words(sorted(options))}"))
     pools = [a.pool for a, b in pairs if a.pool is not None and a.pool < (b.pool or np.inf)]
     if pools:

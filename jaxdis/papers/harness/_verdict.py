@@ -138,10 +138,11 @@ def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
     return student_interval(count, statistic, replicates=REPLICATES, level=LEVEL)
 
 
-def share(wins: int | np.integer, count: int) -> Interval:
-    """A share of cells with its exact (Clopper–Pearson) interval at :data:`LEVEL`."""
+def share(won: Sequence | np.ndarray) -> Interval:
+    """The share of cells that are won, with its exact (Clopper–Pearson) interval at :data:`LEVEL`."""
     from scipy.stats import beta
 
+    wins, count = int(np.sum(won)), len(won)
     if count == 0:
         return Interval(math.nan, math.nan, math.nan)
     tail = (1 - LEVEL) / 2

@@ -27,28 +27,24 @@ Curves = Mapping[str, np.ndarray]
 
 
 def content(made: Reproduction) -> Content:
-    certificates = {name: _certificate(made, name) for name in ("cases", "sweeps", "cost")}
+    certificates = {
+        name: CalibrationWork(made.studies[name]).certificate(Store(Path(made.out) / name))
+        for name in ("cases", "sweeps", "cost")
+    }
     table = made.finished("agreement").table
     calibrations = {name: made.studies[name] for name in certificates}
+    cases, sweeps, cost = calibrations.values()
+    size = (
+        f"Eight cases × {cases.seeds} seeds of {cases.case_samples:,} samples; three sweeps × {sweeps.seeds} seeds of"
+        f" {sweeps.sweep_samples:,}; sizes {', '.join(f'{size:,}' for size in cost.sizes)} against {cost.full_size:,};"
+        f" {len(table['model'])} models on Shapes3D."
+    )
     return Content(
-        _size(calibrations, table),
+        size,
         differences_in(__package__),
         claims(certificates, calibrations, table),
         [beside_table_two(certificates["cases"].cases)],
         _figures(certificates, calibrations, table),
-    )
-
-
-def _certificate(made: Reproduction, name: str) -> Certificate:
-    return CalibrationWork(made.studies[name]).certificate(Store(Path(made.out) / name))
-
-
-def _size(of: Mapping[str, Calibration], table: Table) -> str:
-    cases, sweeps, cost = of["cases"], of["sweeps"], of["cost"]
-    return (
-        f"Eight cases × {cases.seeds} seeds of {cases.case_samples:,} samples; three sweeps × {sweeps.seeds} seeds of"
-        f" {sweeps.sweep_samples:,}; sizes {', '.join(f'{size:,}' for size in cost.sizes)} against {cost.full_size:,};"
-        f" {len(table['model'])} models on Shapes3D."
     )
 
 
@@ -234,7 +230,7 @@ def _of_sizes(certificate: Certificate, of: Calibration) -> dict[str, list[Part]
     slowest = seconds["dci"][-1] - max(values[-1] for name, values in seconds.items() if name != "dci")
     return {
         "sample_efficiency": [
-            Part(f"share of columns within .02 at {sizes[-1]:,}", share(sum(small), len(small)), above=0.5),
+            Part(f"share of columns within .02 at {sizes[-1]:,}", share(small), above=0.5),
             Part(f"DCI Mod minus MIG at {sizes[at]:,}", of_values(hungry), above=0),
         ],
         "time": [
@@ -250,10 +246,10 @@ def _agreement(table: Table) -> list[Part]:
     def edi(sample):
         return np.mean([sample[f"edi.{name}"] for name in ("modularity", "compactness", "explicitness")], axis=0)
 
-    parts = []
-    for title in ("SAP", "DCIMIG", "MIG-sup", "Z-min", "Modularity"):
-        rho = by_member(table, lambda sample, c=AGREEMENT[title]: spearman(edi(sample), sample[c]))
-        parts.append(Part(f"EDI and {title}", rho, above=0.5))
+    def with_edi(title):
+        return by_member(table, lambda sample: spearman(edi(sample), sample[AGREEMENT[title]]))
+
+    titles = ("SAP", "DCIMIG", "MIG-sup", "Z-min", "Modularity")
     columns = [column for title, column in AGREEMENT.items() if title not in ("MIG", "EDI Comp")]
 
     def against(sample):
@@ -265,7 +261,7 @@ def _agreement(table: Table) -> list[Part]:
         return mean([abs(spearman(sample["dci.disentanglement"], sample[column])) for column in rest])
 
     return [
-        *parts,
+        *(Part(f"EDI and {title}", with_edi(title), above=0.5) for title in titles),
         Part("largest ρ of MIG with another", by_member(table, against), below=0),
         Part("mean |ρ| of DCI Mod with others", by_member(table, correlation), below=0.3),
     ]

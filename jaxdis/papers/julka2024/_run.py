@@ -6,14 +6,20 @@ from typing import Any, Literal
 from jaxdis._core.options import Count, checked
 from jaxdis.data import DataSource
 from jaxdis.metrics import METRICS, Blend, Metric
-from jaxdis.models import About, Config, Discriminator, DiscriminatorTraining, Vae, locatello, members
+from jaxdis.models import Config, Discriminator, DiscriminatorTraining, Vae, locatello, members
 from jaxdis.papers.harness import Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import with_network
 from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study.certificate._calibration import SWEEPS, Calibration
 
-PARTS = ("cases", "sweeps", "sizes")
+# The parts of a calibration, and what leaves each of them out.
+WITHOUT: Mapping[str, dict] = {
+    "cases": {"case_samples": 0},
+    "sweeps": dict.fromkeys(SWEEPS, ()),
+    "sizes": {"sizes": ()},
+}
+NO_CASES, NO_SWEEPS, NO_SIZES = WITHOUT.values()
 # Of all combinations, the share that Julka et al. 2024, §IV-F, keep for testing.
 TEST_SHARE = 0.1
 
@@ -40,14 +46,7 @@ def published_runs(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, st
     return tuple(Run(config(*sweep), members(sweep, seeds)) for sweep in sweeps)
 
 
-PRESET = Preset(
-    published_runs,
-    About(
-        "Towards an Improved Metric",
-        "β-VAE with four settings and FactorVAE with five.",
-        ("julka2024",),
-    ),
-)
+PRESET = Preset.described(published_runs, __package__)
 
 
 @checked
@@ -77,13 +76,10 @@ def julka2024(
             sweep = {"beta": {"beta": (2, 3, 4, 5)}, "factor": {"gamma": (2, 4, 6, 8, 10)}}[config.method.trained[0]]
             rows = {config.method.trained[0]: sweep}
             trainings.append(Training.of(config, rows, seeds, pool, held_out_share=TEST_SHARE))
-    return Study.of(
-        "julka2024",
-        trainings,
-        agreement_metrics() if metrics is None else metrics,
-        sampling=Sampling(train_samples, test_samples, validation_samples),
-        title="Which metrics agree on β-VAE and FactorVAE",
-    )
+    plan = agreement_metrics() if metrics is None else metrics
+    sampling = Sampling(train_samples, test_samples, validation_samples)
+    title = "Which metrics agree on β-VAE and FactorVAE"
+    return Study.of("julka2024", trainings, plan, sampling=sampling, title=title)
 
 
 @checked
@@ -91,7 +87,7 @@ def calibration(
     *,
     seeds: int | None = None,
     train_samples: Count | None = None,
-    parts: tuple[str, ...] = PARTS,
+    parts: tuple[str, ...] = tuple(WITHOUT),
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Calibration:
     """Julka et al. 2024, §IV: what each metric responds to, on representations with known properties; trains nothing.
@@ -103,18 +99,14 @@ def calibration(
       metrics: as in every study; or ``table2``, the metrics of the paper's Table II.
     """
     sizes: dict = {}
-    left_out = {"cases": {"case_samples": 0}, "sweeps": dict.fromkeys(SWEEPS, ()), "sizes": {"sizes": ()}}
-    for part in set(PARTS) - set(parts):
-        sizes |= left_out[part]
+    for part, without in WITHOUT.items():
+        sizes |= {} if part in parts else without
     if metrics is not None and list(metrics) == ["table2"]:
         metrics = table_two_metrics()
     return Calibration.of("all" if metrics is None else metrics, **sizes).resized(seeds, train_samples)
 
 
 HALF_SIZE = DataSource(options=(("pool", 2),))
-# Parts of a calibration that a study leaves out.
-NO_CASES, NO_SIZES = {"case_samples": 0}, {"sizes": ()}
-NO_SWEEPS: dict[str, tuple] = {"warp": (), "rotation": (), "noise": ()}
 POINTS = {"warp": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), "rotation": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)}
 POINTS["noise"] = POINTS["warp"]
 # Sizes of the small forms.
@@ -130,74 +122,49 @@ def runs(size: Size, sources: Sources) -> dict[str, Any]:
         return {
             "cases": Calibration.of(table_two_metrics(), seeds=50, **NO_SWEEPS, **NO_SIZES),
             "sweeps": Calibration.of(sweep_metrics(), seeds=50, **NO_CASES, **NO_SIZES),
-            "cost": Calibration.of(cost_metrics(exact=True), **NO_CASES, **NO_SWEEPS),
+            "cost": Calibration.of(table_two_metrics(), **NO_CASES, **NO_SWEEPS),
             "agreement": julka2024(sources=sources),
         }
-    metrics = agreement_metrics()
-    metrics["dci"] = metrics["dci"].with_options(splitter="histogram")
+    quick_dci = METRICS["dci"].with_options(splitter="histogram")
     return {
         "cases": Calibration.of(table_two_metrics(), **SMALL_CASES, **NO_SWEEPS, **NO_SIZES),
         "sweeps": Calibration.of(sweep_metrics(), **SMALL_SWEEPS, **NO_CASES, **NO_SIZES, **POINTS),
-        "cost": Calibration.of(cost_metrics(exact=False), **NO_CASES, **NO_SWEEPS, **SMALL_COST),
+        "cost": Calibration.of({**table_two_metrics(), "dci": quick_dci}, **NO_CASES, **NO_SWEEPS, **SMALL_COST),
         "agreement": julka2024(
             **SMALL_AGREEMENT,
             network="mlp",
             sources={"shapes3d": HALF_SIZE} | dict(sources or {}),
-            metrics=metrics,
+            metrics={**agreement_metrics(), "dci": quick_dci},
         ),
     }
 
 
+# With the paper's bins.
+BINS = {"mig": {"bins": 30}, "mig_sup": {"bins": 30, "normalize": "code"}, "dcimig": {"bins": 30}}
+
+
+def _metrics(*names: str, **options: dict) -> dict[str, Metric]:
+    given = BINS | options
+    return {name: METRICS[name].with_options(**given.get(name, {})) for name in names}
+
+
 def table_two_metrics() -> dict[str, Metric]:
     """The metrics of the table with the settings that compute its rows, for :meth:`Calibration.of`."""
-    return {
-        "factor_vae": METRICS["factor_vae"],
-        "sap": Blend("threshold_accuracy", "gap").with_options(bins=200),
-        "mig": METRICS["mig"].with_options(bins=30),
-        "mig_sup": METRICS["mig_sup"].with_options(bins=30, normalize="code"),
-        "dci": METRICS["dci"],
-        "modularity_ksg": METRICS["modularity_ksg"],
-        "dcimig": METRICS["dcimig"].with_options(bins=30),
-        "edi": METRICS["edi"].with_options(capped=False, noise=0.0),
-    }
+    names = ("factor_vae", "sap", "mig", "mig_sup", "dci", "modularity_ksg", "dcimig", "edi")
+    sap = Blend("threshold_accuracy", "gap").with_options(bins=200)
+    return _metrics(*names, edi={"capped": False, "noise": 0.0}) | {"sap": sap}
 
 
 def agreement_metrics() -> dict[str, Metric]:
     """The metrics of Figure 5, with the same bins; EDI estimates what several codes hold together by a network."""
-    bins = {"bins": 30}
-    return {
-        "factor_vae": METRICS["factor_vae"],
-        "sap": METRICS["sap"],
-        "mig": METRICS["mig"].with_options(**bins),
-        "mig_sup": METRICS["mig_sup"].with_options(**bins, normalize="code"),
-        "dci": METRICS["dci"],
-        "modularity": METRICS["modularity"].with_options(**bins),
-        "dcimig": METRICS["dcimig"].with_options(**bins),
-        "edi": METRICS["edi"].with_options(joint="neural"),
-    }
+    names = ("factor_vae", "sap", "mig", "mig_sup", "dci", "modularity", "dcimig", "edi")
+    return _metrics(*names, modularity={"bins": 30}, edi={"joint": "neural"})
 
 
-def sweep_metrics() -> dict:
+def sweep_metrics() -> dict[str, Metric]:
     """The metrics of Figures 1 to 3. MINE, a network for each pair, is left out: EDI uses nearest neighbors.
 
     Nothing is pruned and EDI has no guard against noise, as in the paper: both would end curves before α = 1.
     """
-    bins = {"bins": 30}
-    return {
-        "beta_vae": METRICS["beta_vae"],
-        "factor_vae": METRICS["factor_vae"].with_options(prune=0.0),
-        "sap_r2": METRICS["sap_r2"],
-        "mig": METRICS["mig"].with_options(**bins),
-        "mig_ksg": METRICS["mig_ksg"],
-        "mig_sup": METRICS["mig_sup"].with_options(**bins, normalize="code"),
-        "dci_lasso": METRICS["dci_lasso"],
-        "modularity_ksg": METRICS["modularity_ksg"],
-        "dcimig": METRICS["dcimig"].with_options(**bins),
-        "edi": METRICS["edi"].with_options(noise=0.0),
-    }
-
-
-def cost_metrics(*, exact: bool) -> dict:
-    """The metrics of Figure 4, with boosted trees for DCI."""
-    splitter = {} if exact else {"splitter": "histogram"}
-    return {**table_two_metrics(), "dci": METRICS["dci"].with_options(**splitter)}
+    names = ("beta_vae", "factor_vae", "sap_r2", "mig", "mig_ksg", "mig_sup", "dci_lasso", "modularity_ksg")
+    return _metrics(*names, "dcimig", "edi", factor_vae={"prune": 0.0}, edi={"noise": 0.0})

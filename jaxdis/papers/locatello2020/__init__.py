@@ -5,13 +5,5 @@ from jaxdis.papers.locatello2020 import _page, _run
 from jaxdis.papers.locatello2020._run import PRESET, locatello2020
 
 SIZES = {"hour": Scale(updates=7_000, seeds=3), "day": Scale(updates=170_000, seeds=3)}
-PAPER = Paper(
-    __name__,
-    _run.runs,
-    _page.content,
-    pieces=_run.pieces,
-    studies={"locatello2020": locatello2020},
-    preset=PRESET,
-    sizes=SIZES,
-)
+PAPER = Paper(__name__, _run.runs, _page.content, _run.pieces, {"locatello2020": locatello2020}, PRESET, SIZES)
 __all__ = ["PAPER"]

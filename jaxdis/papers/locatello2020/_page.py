@@ -8,33 +8,17 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis._core.finite import finite
-from jaxdis.papers.harness import (
-    Beside,
-    Content,
-    Figure,
-    Finding,
-    Finished,
-    Measured,
-    Part,
-    Reproduction,
-    exact,
-    printed_in,
-)
 from jaxdis.papers.harness import _readings as readings
-from jaxdis.papers.harness._page import differences_in
-from jaxdis.papers.harness._verdict import by_member, by_seed, findings, per_data, resampled, share
+from jaxdis.papers.harness import _verdict as verdicts
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
+from jaxdis.papers.harness._paper import Finished, Reproduction
+from jaxdis.papers.harness._printed import printed_in
+from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, exact, findings, per_data
 from jaxdis.papers.locatello2020._run import COLUMNS, MATRICES, SEVEN, SPRITES, UNSUPERVISED
 from jaxdis.study.report._figures import blends, dependence, learning, merges, one_against_others, structure
 from jaxdis.study.report._html import Picture
 from jaxdis.study.report._html import table as html_table
-from jaxdis.study.report._statistics import (
-    Table,
-    across_data,
-    over_seeds,
-    spearman,
-    spearman_of_columns,
-    transfer,
-)
+from jaxdis.study.report._statistics import Table, across_data, over_seeds, spearman, spearman_of_columns, transfer
 from jaxdis.study.report._subject import Subject
 
 SAMPLED, MEAN = "total_correlation_sampled", "total_correlation"
@@ -44,17 +28,9 @@ FEW = 60
 
 def claims(table: Table, ranked: Mapping, impossible: Mapping, *, small: bool = False) -> list[Finding]:
     """Every claim that the zoo's data sets allow to check. ``small``: with remarks on what fails in the small form."""
-    parts_by_claim = {
-        **_dependence(table),
-        **_importance(table),
-        **_transfer(table),
-        **agreement(table),
-        **matrices(table),
-        **stability(ranked),
-        **downstream(table),
-        "impossibility": impossibility(impossible),
-    }
-    return findings(__package__, parts_by_claim, "zoo", untrained=["impossibility"], small=small)
+    parts = _dependence(table) | _importance(table) | _transfer(table) | agreement(table) | matrices(table)
+    parts |= stability(ranked) | downstream(table) | {"impossibility": impossibility(impossible)}
+    return findings(__package__, parts, "zoo", untrained=["impossibility"], small=small)
 
 
 def _cells(table: Table) -> list[tuple[Table, str]]:
@@ -183,12 +159,10 @@ def _importance(table: Table) -> dict[str, list[Part]]:
     model, setting = (by_seed(table, lambda sample, r=r: explained(sample, r)) for r in (False, True))
     gain = by_seed(table, lambda sample: explained(sample, True) - explained(sample, False))
     return {
-        "ranges_overlap": [Part("share of pairs of methods", share(sum(overlapping), len(overlapping)), above=0.8)],
+        "ranges_overlap": [Part("share of pairs of methods", verdicts.share(overlapping), above=0.8)],
         "no_best_method": [Part("methods that win a cell", by_seed(table, winners), above=1.5)],
         "dip_i_lowest_irs": per_data(table, _lead("dip_i", "irs", min), "dip_i under the next", below=0),
-        "seed_beats_strength": [
-            Part("share of cells above .1", share(int(sum(reversals > 0.1)), len(reversals)), above=0.5)
-        ],
+        "seed_beats_strength": [Part("share of cells above .1", verdicts.share(reversals > 0.1), above=0.5)],
         "variance_explained": [
             Part("objective", model, above=0.1, below=0.7),
             Part("objective × regularization strength minus objective", gain, above=0),
@@ -221,13 +195,8 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
         interval = by_seed_few(statistic)
         return Part(f"{first.replace('_', ' ')} minus {second.replace('_', ' ')}", interval, above=0)
 
-    steps = (
-        "same_data_same_metric",
-        "same_data_other_metric",
-        "other_data_same_metric",
-        "other_data_other_metric",
-        "chance",
-    )
+    kinds = itertools.product(("same", "other"), ("same", "other"))
+    steps = [*(f"{data}_data_{metric}_metric" for data, metric in kinds), "chance"]
 
     def between(sample, column):
         matrix, names = across_data(sample, column)
@@ -354,8 +323,8 @@ def stability(runs_by_data: Mapping) -> dict[str, list[Part]]:
         few, many = ([spearman(*row[size]) for row in scores.values()] for size in ("smaller", "larger"))
         good, falls = np.greater(many, 0.9), np.less(few, many)
         stable += [
-            Part(f"{data}, share of metrics above .9", share(good.sum(), len(good)), above=0.5),
-            Part(f"{data}, share of metrics that fall with few samples", share(falls.sum(), len(falls)), above=0.5),
+            Part(f"{data}, share of metrics above .9", verdicts.share(good), above=0.5),
+            Part(f"{data}, share of metrics that fall with few samples", verdicts.share(falls), above=0.5),
         ]
 
         def lead(rows, first, then, scores=scores):
@@ -368,7 +337,7 @@ def stability(runs_by_data: Mapping) -> dict[str, list[Part]]:
             ("FactorVAE and IRS minus DCI and MIG", ("factor_vae", "irs"), ("dci", "mig")),
             ("DCI and MIG minus the others", ("dci", "mig"), ("beta_vae", "modularity", "sap")),
         ):
-            found_lead = resampled(count, lambda rows, lead=lead, groups=groups: lead(rows, *groups))
+            found_lead = verdicts.resampled(count, lambda rows, lead=lead, groups=groups: lead(rows, *groups))
             efficient.append(Part(f"{data}, {name}", found_lead, above=0))
     return {"stable_at_10000": stable, "efficient_scores": efficient}
 
@@ -391,11 +360,6 @@ def downstream(table: Table) -> dict[str, list[Part]]:
         return lambda rows: _thirds(rows[name], rows["downstream_trees.100"])
 
     annealed = readings.of(readings.of(table, data="scream_dsprites"), model="annealed")
-    groups = []
-    for data, rows in readings.each_data(table):
-        for name in ("dci.disentanglement", "mig"):
-            part = Part(f"{data}, highest minus lowest third of {name}", by_member(rows, thirds(name)), above=0)
-            groups.append(part)
     both = []
     for name in UNSUPERVISED:
         rho = [spearman(rows[name], rows[task]) for _, rows in readings.each_data(table) for task in tasks]
@@ -421,8 +385,12 @@ def downstream(table: Table) -> dict[str, list[Part]]:
             Part("ρ of efficiency with accuracy, annealed", by_member(rows, _rho(efficiency, tasks[0])), below=0)
             for _, rows in readings.each_data(annealed)
         ],
-        "groups_by_score": groups,
-        "unsupervised_downstream": [Part("share of scores with both signs", share(sum(both), len(both)), above=0.5)],
+        "groups_by_score": [
+            Part(f"{data}, highest minus lowest third of {name}", by_member(rows, thirds(name)), above=0)
+            for data, rows in readings.each_data(table)
+            for name in ("dci.disentanglement", "mig")
+        ],
+        "unsupervised_downstream": [Part("share of scores with both signs", verdicts.share(both), above=0.5)],
     }
 
 
@@ -448,11 +416,9 @@ def impossibility(scores_by_size: Mapping) -> list[Part]:
 
 
 def content(made: Reproduction) -> Content:
-    zoo = made.finished("zoo")
-    printed = printed_in(__package__).tables
-    pieces = made.pieces
+    zoo, printed, pieces = made.finished("zoo"), printed_in(__package__).tables, made.pieces
     return Content(
-        _size(made, zoo),
+        _size(zoo),
         differences_in(__package__),
         claims(zoo.table, pieces["stability"], pieces["impossibility"], small=made.size != "paper"),
         [_table_1(printed["table_1"], zoo.table), *_table_5(printed, zoo.table)],
@@ -461,10 +427,9 @@ def content(made: Reproduction) -> Content:
     )
 
 
-def _size(made: Reproduction, zoo: Finished) -> str:
-    seeds = len(np.unique(zoo.table["seed"]))
+def _size(zoo: Finished) -> str:
+    seeds, steps = len(np.unique(zoo.table["seed"])), zoo.study.trainings[0].config.steps
     settings = len(set(zip(zoo.table["model"], zoo.table["regularization"], strict=True)))
-    steps = zoo.study.trainings[0].config.steps
     return (
         f"{len(zoo.members)} models: six objectives × {settings // 6} regularization strengths × {seeds} seeds on"
         f" {', '.join(readings.data_of(zoo.table))}, {steps:,} updates, scored on {zoo.study.sampling.in_words()}."
@@ -564,13 +529,12 @@ def _stability(runs_by_data: Mapping) -> list[Figure]:
 
 
 def _impossibility(scores_by_size: Mapping) -> str:
-    scores = [(size, name, *pair) for size, both in scores_by_size.items() for name, pair in both.items()]
-    rows: dict[str, list] = {
-        "factors": [size for size, *_ in scores],
-        "score": [name.replace("_", " ") for _, name, *_ in scores],
-        "of z": [float(right) for *_, right, _ in scores],
-        "of f(z)": [float(wrong) for *_, wrong in scores],
-    }
+    scores = [
+        (size, name.replace("_", " "), float(right), float(wrong))
+        for size, both in scores_by_size.items()
+        for name, (right, wrong) in both.items()
+    ]
+    rows = dict(zip(("factors", "score", "of z", "of f(z)"), zip(*scores, strict=True), strict=True))
     text = (
         "<p>Factors z, uniform and independent, and f(z) = Φ(A Φ⁻¹(z)) with a Householder matrix A (α = .2): the same"
         " distribution, so that no likelihood tells them apart, but every code a function of every factor.</p>"

@@ -13,7 +13,7 @@ from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.evaluation._sweeps import sample_curve
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
 from jaxdis.metrics._downstream import downstream_logistic
-from jaxdis.models import About, Config, Vae, locatello, members
+from jaxdis.models import Config, Vae, locatello, members
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import small, with_network
@@ -72,14 +72,7 @@ def published_runs(
     return tuple(runs)
 
 
-PRESET = Preset(
-    published_runs,
-    About(
-        "A Sober Look at Unsupervised Learning",
-        "Six objectives with six settings each, on one data set.",
-        ("locatello2020",),
-    ),
-)
+PRESET = Preset.described(published_runs, __package__)
 
 
 @checked
@@ -103,25 +96,16 @@ def locatello2020(
     """
     trainings = []
     for name in data:
-        shared, factor = published_runs(name, seeds=1, steps=steps)
-        settings = {objective: rows for objective, rows in SWEEP.items() if objective != "factor"}
-        for config, sweep in (
-            (shared.config, settings),
-            (factor.config, {"factor": SWEEP["factor"]}),
-        ):
-            config, pool = with_network(config, network, sources)
+        for run in published_runs(name, seeds=1, steps=steps):
+            sweep = {objective: SWEEP[objective] for objective in run.config.method.trained}
+            config, pool = with_network(run.config, network, sources)
             trainings.append(Training.of(config, sweep, seeds, pool))
     plan = dict(study_plan("all" if metrics is None else metrics))
     if metrics is None:
-        plan |= sampled_scores()
-        plan["downstream_logistic"] = Direct(Spec(downstream_logistic))
-    return Study.of(
-        "locatello2020",
-        trainings,
-        plan,
-        sampling=Sampling(train_samples, test_samples, validation_samples),
-        title="Six objectives, six regularization strengths, many seeds",
-    )
+        plan |= sampled_scores() | {"downstream_logistic": Direct(Spec(downstream_logistic))}
+    sampling = Sampling(train_samples, test_samples, validation_samples)
+    title = "Six objectives, six regularization strengths, many seeds"
+    return Study.of("locatello2020", trainings, plan, sampling=sampling, title=title)
 
 
 def sampled_scores() -> dict[str, Metric]:

@@ -8,7 +8,5 @@ from jaxdis.study import WORKS
 
 WORKS[Combinations] = CombinationsWork
 SIZES = {"hour": Scale(updates=11_500, seeds=3), "day": Scale(updates=280_000, seeds=3)}
-PAPER = Paper(
-    __name__, _run.runs, _page.content, pieces=_run.pieces, studies={"mahon2024": mahon2024}, preset=PRESET, sizes=SIZES
-)
+PAPER = Paper(__name__, _run.runs, _page.content, _run.pieces, {"mahon2024": mahon2024}, PRESET, SIZES)
 __all__ = ["PAPER"]

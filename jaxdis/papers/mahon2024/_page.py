@@ -10,47 +10,22 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis.data import DATASETS
-from jaxdis.papers.harness import (
-    Beside,
-    Content,
-    Figure,
-    Finding,
-    Level,
-    Measured,
-    Part,
-    Reproduction,
-    exact,
-    printed_in,
-)
 from jaxdis.papers.harness import _readings as readings
-from jaxdis.papers.harness._page import differences_in, section
+from jaxdis.papers.harness import _verdict as verdicts
+from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in, section
+from jaxdis.papers.harness._paper import Reproduction
 from jaxdis.papers.harness._printed import Table as Printed
-from jaxdis.papers.harness._verdict import by_member, by_seed, findings, of_values, per_data, resampled
+from jaxdis.papers.harness._printed import printed_in, words_in
+from jaxdis.papers.harness._scale import Level
+from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, exact, findings
 from jaxdis.papers.mahon2024 import _tables as tables
-from jaxdis.papers.mahon2024._tables import (
-    PARTITION,
-    TABLE_4,
-    Scored,
-    correlations,
-    data_of,
-    models_of,
-    per_factor_tables,
-    read,
-)
+from jaxdis.papers.mahon2024._tables import PARTITION, TABLE_4, Scored, data_of, models_of
 from jaxdis.papers.mahon2024._tables import Table as Made
 from jaxdis.study.report._html import folded
 from jaxdis.study.report._statistics import Interval, Table, fisher_comparison, pearson
 
 # Columns of the metrics of Table 7, of members of the normal test set.
-EXISTING = {
-    "MIG": "mig",
-    "SAP": "sap",
-    "IRS": "irs",
-    "D": "dci.disentanglement",
-    "C": "dci.completeness",
-    "I": "dci.informativeness",
-    "MED": "med.disentanglement",
-}
+EXISTING: Mapping[str, str] = words_in(__package__)["existing"]
 
 
 def claims(
@@ -120,7 +95,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
     ]
     return {
         "greedy_alignment_collides": _collisions(table, folder),
-        "snc_below_mlp": per_data(
+        "snc_below_mlp": verdicts.per_data(
             six,
             lambda sample: float(np.mean(sample["mlp_probe"] - sample["snc"])),
             models=readings.models_of(six),
@@ -132,7 +107,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
             for _, rows in readings.each_data(readings.of(six, data="dsprites"))
             for other in ("beta", "factor")
         ],
-        "factor_lowest_snc": per_data(
+        "factor_lowest_snc": verdicts.per_data(
             six, lambda sample: readings.lead_of("factor", means(sample), min), "FactorVAE minus the next", below=0
         ),
         "others_score_higher": higher,
@@ -162,7 +137,7 @@ def _collisions(table: Table, folder: Path) -> list[Part]:
     with open(folder / "alignment.csv", newline="", encoding="utf-8") as file:
         named = [row["id"] for row in csv.DictReader(file)]
     hit = {m: np.isin(readings.of(table, model=m)["id"].astype(str), named) for m in readings.models_of(table)}
-    return [Part(f"share of members, {m}", of_values(row, np.mean), above=0) for m, row in hit.items()]
+    return [Part(f"share of members, {m}", verdicts.of_values(row, np.mean), above=0) for m, row in hit.items()]
 
 
 def _novel(table: Table) -> dict[str, list[Part]]:
@@ -190,9 +165,11 @@ def _novel(table: Table) -> dict[str, list[Part]]:
         alone = {m: v for m, v in means(sample).items() if m != "parted_vae_ss"}
         return readings.lead_of("parted_vae", alone) if max(alone.values(), default=0) > 0 else float("nan")
 
-    falls = by_member(six, lambda sample: readings.mean(_fall(sample) > 0.3))
+    def falls(sample):
+        return readings.mean(sample["novel_combination.familiar"] - sample["novel_combination"] > 0.3)
+
     parts = {
-        "novel_low": [Part("share of members whose accuracy falls by .3", falls, above=0.9)],
+        "novel_low": [Part("share of members whose accuracy falls by .3", by_member(six, falls), above=0.9)],
         "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
     }
     if len(sprites["model"]):
@@ -215,10 +192,6 @@ def _difference(accuracy: float, other: float) -> float:
     return accuracy - other if max(accuracy, other) > 0 else float("nan")
 
 
-def _fall(table: Table) -> np.ndarray:
-    return table["novel_combination.familiar"] - table["novel_combination"]
-
-
 def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
     """Claims on Table 4, over data set × model; pairs of data set and model are resampled."""
     pairs = [(data, model) for data in data_of(members) for model in models_of(members) if model != PARTITION]
@@ -232,9 +205,9 @@ def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
                 for copy, row in enumerate(rows)
                 for member in groups[pairs[row]]
             ]
-            return statistic(dict(zip(TABLE_4, correlations(drawn, TABLE_4), strict=True)))
+            return statistic(dict(zip(TABLE_4, tables.correlations(drawn, TABLE_4), strict=True)))
 
-        return resampled(len(pairs), of_rows)
+        return verdicts.resampled(len(pairs), of_rows)
 
     def lead(name, *left_out):
         """By how much a coefficient exceeds the largest of the others."""
@@ -252,22 +225,16 @@ def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
 
 # Printed names of models → names here. The labelled partition is not MTD: it stands in its rows, and says so.
 MODELS = {"beta_vae": "beta", "beta_tcvae": "beta_tc", "factor_vae": "factor", "mtd": "labelled_partition"}
-PARTITION_REMARK = (
-    "The rows of MTD, whose image code is not public, hold a labelled partition of codes, which is not MTD."
-)
 
 
 def content(made: Reproduction) -> Content:
-    finished = made.finished("combinations")
-    folder = made.out / "combinations"
-    members, printed = read(finished.study, folder), printed_in(__package__).tables
+    finished, folder = made.finished("combinations"), made.out / "combinations"
+    members, printed = tables.read(finished.study, folder), printed_in(__package__).tables
     config = finished.study.trainings[0].config
-    size = (
-        f"{len(members)} models: {', '.join(models_of(members)).replace('_', ' ')} on"
-        f" {', '.join(data_of(members))}, {config.steps:,} updates, scored on {finished.study.sampling.in_words()}."
-    )
+    models, data = ", ".join(models_of(members)).replace("_", " "), ", ".join(data_of(members))
+    done = f"{config.steps:,} updates, scored on {finished.study.sampling.in_words()}."
     return Content(
-        size,
+        f"{len(members)} models: {models} on {data}, {done}",
         differences_in(__package__),
         claims(finished.table, members, made.pieces, folder, small=made.size != "paper"),
         [*_main(printed, members, made.pieces), *from_print(printed)],
@@ -290,39 +257,24 @@ def _levels(printed: Printed, members: Sequence[Scored]) -> list[Level]:
 
 def _main(printed: Mapping[str, Printed], members: Sequence[Scored], pieces: Mapping) -> list[Beside]:
     """Tables 1 to 8 and Figure 14."""
+    remarks = words_in(__package__)["tables"]
     toy = Beside.of(
-        printed["table_1"],
-        lambda row, name: Measured(pieces["toy"][name][row.key["metric"]]),
-        "Exact, without training. MIG of M2 follows as 12.9 from Appendix A, where 11.9 is printed; its DCI follows as"
-        " 46.6 from the formula given there, where 47.1 is printed.",
+        printed["table_1"], lambda row, name: Measured(pieces["toy"][name][row.key["metric"]]), remarks["table_1"]
     )
-    over = {"head_of": str, "remark": "Over the models and data sets measured here."}
+
+    def beside(name: str, key_of: Callable[[Mapping], tuple], **how) -> Beside:
+        return _beside(printed[name], getattr(tables, name)(members), key_of, **how)
+
+    adjusted = {"head_of": _exchanged, "remark": remarks["table_3"]}
+    over = {"head_of": str, "remark": remarks["correlations"]}
     comparisons = [
         toy,
-        _beside(
-            printed["table_2"],
-            tables.table_2(members),
-            lambda key: (key["dataset"], key["measure"]),
-            remark="SNC is adjusted for chance, the others are raw, as in print.",
-            defined=False,
-        ),
-        _beside(
-            printed["table_3"],
-            tables.table_3(members),
-            lambda key: (_name(key["model"]), _PROBES[key["probe"]]),
-            _exchanged,
-            remark=f"Chance is taken off all three. {PARTITION_REMARK}",
-        ),
-        _beside(printed["table_4"], tables.table_4(members), lambda key: tuple(key.values())[:1], **over),
-        _beside(printed["table_6"], tables.table_6(members), lambda key: tuple(key.values())[:1], **over),
-        _beside(
-            printed["table_7"],
-            tables.table_7(members),
-            lambda key: (key["dataset"], _name(key["model"])),
-            str,
-            defined=False,
-        ),
-        _beside(printed["table_8"], tables.table_8(members), lambda key: (key["metric"],), _data_and_model),
+        beside("table_2", lambda key: (key["dataset"], key["measure"]), remark=remarks["table_2"], defined=False),
+        beside("table_3", lambda key: (_name(key["model"]), _PROBES[key["probe"]]), **adjusted),
+        beside("table_4", lambda key: tuple(key.values())[:1], **over),
+        beside("table_6", lambda key: tuple(key.values())[:1], **over),
+        beside("table_7", lambda key: (key["dataset"], _name(key["model"])), head_of=str, defined=False),
+        beside("table_8", lambda key: (key["metric"],), head_of=_data_and_model),
     ]
     return [comparison for comparison in comparisons if comparison.measured]
 
@@ -370,7 +322,7 @@ def _beside(
 def _per_factor(printed: Mapping[str, Printed], members: Sequence[Scored]) -> str:
     """Tables 9 to 47 as far as they were measured, each folded away."""
     parts = []
-    for name, made in per_factor_tables(members).items():
+    for name, made in tables.per_factor_tables(members).items():
         number = int(re.match(r"table_(\d+)", name)[1])
         theirs = printed[f"table_{number}"]
         beside = _beside(theirs, made, lambda key: (key["set"], key["row"]), str)
@@ -395,10 +347,7 @@ def from_print(printed: Mapping[str, Printed]) -> list[Beside]:
         values = np.array([rows[name][f"{data}.{model}"] for data, model in wanted], float)
         return Measured(pearson(values, np.array([accuracy[key] for key in wanted], float)).r)
 
-    remark = (
-        "From the printed Tables 3 and 8, without training: every correlation follows to .002 but those with D, C, I"
-        " and DCI, which match nothing printed (the printed DCI is the recomputed D)."
-    )
+    remark = words_in(__package__)["tables"]["from_print"]
     title = f"{printed['table_4'].title} (recomputed from print)"
     table = printed["table_4"]._replace(id="table_4_from_print", label="Table 4 from print", title=title)
     return [Beside.of(table, recomputed, remark)]

@@ -1,8 +1,9 @@
 """What the reproduction of Mahon et al. 2024 runs: seven models without combinations of factors, and exact results."""
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import jax
@@ -18,19 +19,13 @@ from jaxdis.evaluation._relate import relate
 from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics._generalization import novel_combination
 from jaxdis.metrics._plan import plan_of
-from jaxdis.models import About, Config, Members, members
+from jaxdis.models import Config, Members, members
+from jaxdis.models.methods import _weak_de as weak
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import Method
 from jaxdis.models.methods._parted_vae import PartedVae, Plateau
 from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
-from jaxdis.models.methods._weak_de import (
-    MPI3D_CLASSES,
-    MPI3D_RELATIONS,
-    RELEASED,
-    SHAPES3D_CLASSES,
-    SHAPES3D_RELATIONS,
-    WeakDe,
-)
+from jaxdis.models.methods._weak_de import WeakDe
 from jaxdis.models.networks._architectures import Discriminator, burgess
 from jaxdis.models.objectives._objective_table import beta_tc_parts
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
@@ -74,13 +69,11 @@ def method(model: str, data: str, *, as_released: bool = True) -> Method:
             network=Discriminator(layers=5 if as_released else 6, initialization="kaiming"),
         )
         return Vae(model, burgess(), estimator="mahon2024", discriminator=training)
-    makers: dict[str, Callable[[str], Method]] = {
-        "parted_vae": parted_vae,
-        "parted_vae_ss": lambda data: parted_vae(data, labelled=True),
-        "weak_de": weak_de,
-        "labelled_partition": lambda data: LabelledPartition(DATASETS[data].space.sizes),
-    }
-    return makers[model](data)
+    if model == "weak_de":
+        return weak_de(data)
+    if model == "labelled_partition":
+        return LabelledPartition(DATASETS[data].space.sizes)
+    return parted_vae(data, labelled=model == "parted_vae_ss")
 
 
 def parted_vae(data: str, *, labelled: bool = False) -> PartedVae:
@@ -101,18 +94,16 @@ def parted_vae(data: str, *, labelled: bool = False) -> PartedVae:
 def weak_de(data: str, *, as_released: bool = False) -> WeakDe:
     """WeakDE with the released sizes for dSprites and Shapes3D; those of Shapes3D are taken for MPI3D.
 
-    Args:
-      data: one of :data:`DATA`.
-      as_released: with zeroed labels and, except on dSprites, without adversary, as in the released configuration.
+    ``as_released``: with zeroed labels and, except on dSprites, without adversary, as in the released configuration.
     """
     if data == "dsprites":
         return WeakDe(as_released=as_released)
     on_shapes = data == "shapes3d"
     return WeakDe(
-        dataclasses.replace(RELEASED, channels=(64,) * 4, decoder_channels=(64,) * 4),
+        dataclasses.replace(weak.RELEASED, channels=(64,) * 4, decoder_channels=(64,) * 4),
         num_codes=16,
-        classes=SHAPES3D_CLASSES if on_shapes else MPI3D_CLASSES,
-        relations=SHAPES3D_RELATIONS if on_shapes else MPI3D_RELATIONS,
+        classes=weak.SHAPES3D_CLASSES if on_shapes else weak.MPI3D_CLASSES,
+        relations=weak.SHAPES3D_RELATIONS if on_shapes else weak.MPI3D_RELATIONS,
         num_labelled=30 * 1024,
         adversarial=not as_released,
         as_released=as_released,
@@ -198,14 +189,7 @@ def _by_parts(row, like: Members) -> Members:
     return Members(like.keys, columns, tuple({**named, "seed": label["seed"]} for label in like.labels))
 
 
-PRESET = Preset(
-    published_runs,
-    About(
-        "Correcting Flaws in Common Disentanglement Metrics",
-        "Six models, unsupervised and weakly supervised, with one setting each.",
-        ("mahon2024",),
-    ),
-)
+PRESET = Preset.described(published_runs, __package__)
 
 
 # Those of Mahon et al. 2024, Tables 2 and 7.
@@ -269,30 +253,21 @@ def mahon2024(
     """
     data = ("dsprites", "shapes3d", "mpi3d" if "mpi3d" in (sources or {}) else "standin_arm") if data is None else data
     plan = dict(plan_of(NAMES if metrics is None else metrics)) | {"novel_combination": Direct(Spec(novel_combination))}
-    plan = {
-        name: metric.with_options(preset=probes)
-        if "preset" in metric.all_options and metric == METRICS.get(name, metric)
-        else metric  # with a preset of its own
-        for name, metric in plan.items()
-    }
+    for name, metric in plan.items():
+        if "preset" in metric.all_options and metric == METRICS.get(name, metric):  # others have one of their own
+            plan[name] = metric.with_options(preset=probes)
     trainings = []
-    for name in data:
-        for model in models:
-            config, sweep, pool = _training(model, name, steps, network, sources)
-            names, pairs = HELD_OUT[name]
-            for pair in pairs[:combinations]:
-                held_out = dict(zip(names, pair, strict=True))
-                trainings.append(Training.of(config, sweep, combination_seeds, pool, held_out))
-            if seeds:
-                trainings.append(Training.of(config, sweep, seeds, pool, held_out_share=NORMAL_SHARE))
-    return Combinations.of(
-        "mahon2024",
-        trainings,
-        plan,
-        sampling=Sampling(train_samples, test_samples, validation_samples),
-        title="What metrics miss, and what that costs on new combinations",
-        novel=("novel_combination",),
-    )
+    for name, model in itertools.product(data, models):
+        config, sweep, pool = _training(model, name, steps, network, sources)
+        names, pairs = HELD_OUT[name]
+        for pair in pairs[:combinations]:
+            held_out = dict(zip(names, pair, strict=True))
+            trainings.append(Training.of(config, sweep, combination_seeds, pool, held_out))
+        if seeds:
+            trainings.append(Training.of(config, sweep, seeds, pool, held_out_share=NORMAL_SHARE))
+    sampling = Sampling(train_samples, test_samples, validation_samples)
+    title = "What metrics miss, and what that costs on new combinations"
+    return Combinations.of("mahon2024", trainings, plan, sampling=sampling, title=title, novel=("novel_combination",))
 
 
 def _training(model: str, data: str, steps: int | None, network: str, sources) -> tuple[Config, dict, int | None]:
@@ -321,16 +296,9 @@ def runs(size: Size, sources: Sources) -> dict[str, Study]:
         return {"combinations": mahon2024(data=data, sources=sources, probes="mahon2024_paper")}
     plan = {name: METRICS[name] for name in NAMES}
     plan["dci"] = plan["dci"].with_options(splitter="histogram")
-    small = mahon2024(
-        **SMALL,
-        data=SMALL_DATA,
-        models=SMALL_MODELS,
-        network="mlp",
-        probes="mahon2024_paper",
-        sources=dict.fromkeys(SMALL_DATA, HALF_SIZE) | dict(sources or {}),
-        metrics=plan,
-    )
-    return {"combinations": small}
+    sources = dict.fromkeys(SMALL_DATA, HALF_SIZE) | dict(sources or {})
+    how = {"data": SMALL_DATA, "models": SMALL_MODELS, "network": "mlp", "probes": "mahon2024_paper"}
+    return {"combinations": mahon2024(**SMALL, **how, sources=sources, metrics=plan)}
 
 
 def pieces(size: Size) -> dict[str, Piece]:
@@ -396,12 +364,9 @@ def distributed(finished: Mapping[str, Finished], samples: int = 20_000) -> dict
         scores = evaluate(codes, factors, {"dci": METRICS["dci"].with_options(splitter="histogram")})
         order = np.stack([np.random.default_rng(seed).permutation(samples) for seed in range(20)])
         zoo = np.concatenate([np.asarray(codes)[None], np.asarray(codes)[order]])
-        strength = np.stack(
-            [np.asarray(relate(member_codes, factors, "mutual_information").strength).max() for member_codes in zoo]
-        )
+        strength = np.stack([np.asarray(relate(own, factors, "mutual_information").strength).max() for own in zoo])
         results_by_size[str(n)] = {
-            "disentanglement": float(scores["dci.disentanglement"]),
-            "completeness": float(scores["dci.completeness"]),
+            **{field: float(scores[f"dci.{field}"]) for field in ("disentanglement", "completeness")},
             "bound": 1 - 2 / np.log2(n),
             "information": float(strength[0]),
             "limit": float(np.percentile(strength[1:], 95)),

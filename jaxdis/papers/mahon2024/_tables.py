@@ -16,7 +16,7 @@ from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.kernels.assignment import assign
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._relate import relate
-from jaxdis.factors import Factors
+from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS, NAMES
 from jaxdis.study._compute_cells import samples_of
 from jaxdis.study._definition import Study, cells
@@ -24,21 +24,8 @@ from jaxdis.study._store import Store, number, publish
 from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.report._statistics import pearson
 
-_ARM = {
-    "hor": "horizontal_axis",
-    "vert": "vertical_axis",
-    "size": "object_size",
-    "obj h": "object_color",
-    "shape": "object_shape",
-    "cam he": "camera_height",
-    "bg h": "background_color",
-}
-_SPRITE = {"x": "x", "y": "y", "size": "scale", "orient": "orientation", "shape": "shape"}
-_ROOM = {"floor h": "floor_hue", "wall h": "wall_hue", "size": "scale", "orient": "orientation"}
-_HUE, _SHAPE = {"obj h": "object_hue"}, {"shape": "shape"}
 # Columns of the tables per factor, by data set: of the normal test set, and of new combinations.
-NORMAL_COLUMNS = {"dsprites": _SPRITE, "shapes3d": {**_ROOM, **_SHAPE, **_HUE}, "mpi3d": _ARM, "standin_arm": _ARM}
-NOVEL_COLUMNS = NORMAL_COLUMNS | {"shapes3d": {**_ROOM, **_HUE, **_SHAPE}}
+NORMAL_COLUMNS, NOVEL_COLUMNS = (words_in(__package__)[f"{of}_columns"] for of in ("normal", "novel"))
 
 
 # Named for what it is wherever it stands in a table.
@@ -149,16 +136,8 @@ def models_of(members: Sequence[Scored]) -> list[str]:
 def write_tables(study: Study, out: str | Path) -> list[Path]:
     """Write all tables of a finished study into ``tables`` in its folder, and return their paths."""
     members = read(study, out)
-    tables = {
-        "table_2": table_2(members),
-        "table_3": table_3(members),
-        "table_4": table_4(members),
-        "table_5": table_2(members),  # printed again, in Appendix C
-        "table_6": table_6(members),
-        "table_7": table_7(members),
-        "table_8": table_8(members),
-        **per_factor_tables(members),
-    }
+    makers = {2: table_2, 3: table_3, 4: table_4, 5: table_2, 6: table_6, 7: table_7, 8: table_8}  # 5 repeats 2
+    tables = {f"table_{number}": make(members) for number, make in makers.items()} | per_factor_tables(members)
     folder = Path(out) / "tables"
     folder.mkdir(exist_ok=True)
     paths = [folder / f"{name}.csv" for name in tables]
@@ -246,9 +225,8 @@ def metrics_of(members: Sequence[Scored], data: str, model: str) -> dict[str, fl
     scores["DCI"] = float(np.mean([scores[name] for name in "DCI"]))
     for name, part in {"MIG": "mig.per_factor", "SAP": "sap.per_factor", "C": "dci.per_factor", "I": "dci.fit"}.items():
         scores |= {f"{name}2p": over_pair(part, np.prod), f"{name}2m": over_pair(part, np.mean)}
-    scores |= {
-        f"{name} mean": 100 * mean(normal, lambda member, n=name: member.column(n.lower())) for name in ("SNC", "NK")
-    }
+    for name, column in {"SNC mean": "snc", "NK mean": "nk"}.items():
+        scores[name] = 100 * mean(normal, lambda member, column=column: member.column(column))
     return scores | {"SNC": product("snc.per_factor"), "NK": product("nk.adjusted")}
 
 
@@ -385,17 +363,12 @@ def collisions(strength: np.ndarray, names: tuple[str, ...]) -> list[Collision]:
     known = [j for j in range(len(names)) if np.isfinite(strength[:, j]).all()]
     best = {j: int(strength[:, j].argmax()) for j in known}
     aligned = np.asarray(assign(jnp.asarray(strength), maximize=True).row)
-    shared = [code for code in dict.fromkeys(best.values()) if list(best.values()).count(code) > 1]
-    collided = []
-    for code in shared:
-        sharing = [j for j in known if best[j] == code]
-        collided.append(Collision(code, tuple(names[j] for j in sharing), tuple(int(aligned[j]) for j in sharing)))
-    return collided
-
-
-def strength_of(codes: np.ndarray, factors: Factors) -> np.ndarray:
-    """``[d, k]``: the information of each code about each factor, nats."""
-    return np.asarray(relate(codes, factors, RELATION).strength)
+    sharing = {code: [j for j in known if best[j] == code] for code in dict.fromkeys(best.values())}
+    return [
+        Collision(code, tuple(names[j] for j in both), tuple(int(aligned[j]) for j in both))
+        for code, both in sharing.items()
+        if len(both) > 1
+    ]
 
 
 def write_alignments(study: Study, out: str | Path) -> list[Path]:
@@ -415,20 +388,17 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
         training = study.trainings[member.training]
         data, model = training.config.data, member.label["model"]
         factors = samples_of(training, study.sampling).train
-        strength = strength_of(store.arrays("encode", member.encode)["mean"], factors)
+        codes = store.arrays("encode", member.encode)["mean"]
+        strength = np.asarray(relate(codes, factors, RELATION).strength)  # nats
         label = [member.train, data, model, str(member.label["seed"]), member.label.get("held_out", "")]
         collided = collisions(strength, factors.names)
-        rows += [
-            [*label, str(collision.code), " ".join(collision.factors), " ".join(map(str, collision.aligned))]
-            for collision in collided
-        ]
+        rows += [[*label, str(code), " ".join(names), " ".join(map(str, aligned))] for code, names, aligned in collided]
         path = folder / f"hinton_{model}_{data}.png"
         if collided and path not in paths:
             publish(path, png(plots.hinton(strength, factors.names)), replace=True)
             paths.append(path)
     table = store.root / "alignment.csv"
-    head = ["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"]
-    write_csv(table, head, rows)
+    write_csv(table, ["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"], rows)
     return [table, *paths]
 
 

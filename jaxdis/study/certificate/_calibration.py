@@ -7,6 +7,7 @@ resumed.
 
 import dataclasses
 import functools
+import itertools
 import time
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
@@ -106,17 +107,11 @@ class Calibration:
     def parts(self) -> list["Part"]:
         names = synthetic.CASES if self.case_samples else ()
         cases = [Part("calibration", case, self.case_samples, self.seeds) for case in names]
-        sweeps = [
-            Part(kind, "", self.sweep_samples, self.seeds, getattr(self, kind), self.num_factors)
-            for kind in SWEEPS
-            if getattr(self, kind)
-        ]
-        smaller = [
-            Part("calibration", case, self.full_size, self.size_seeds, rows=rows)
-            for rows in ((*self.sizes, self.full_size) if self.sizes else ())
-            for case in synthetic.CASES
-        ]
-        return cases + sweeps + smaller
+        points = {kind: getattr(self, kind) for kind in SWEEPS}
+        shape = ("", self.sweep_samples, self.seeds)
+        sweeps = [Part(kind, *shape, alphas, self.num_factors) for kind, alphas in points.items() if alphas]
+        sizes = itertools.product((*self.sizes, self.full_size) if self.sizes else (), synthetic.CASES)
+        return cases + sweeps + [Part("calibration", c, self.full_size, self.size_seeds, rows=n) for n, c in sizes]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,11 +158,11 @@ def score_part(part: Part, plan: Plan) -> dict[str, dict]:
         started = time.perf_counter()
         executor.map_members(_score, program, members, ())
         seconds = (time.perf_counter() - started) / count
-    return {name: {"columns": _columns(name, results[name]), "seconds": seconds} for name, _ in plan}
-
-
-def _columns(name: str, results: dict[str, np.ndarray]) -> dict[str, list[float]]:
-    return {name if field == "score" else f"{name}.{field}": values.tolist() for field, values in results.items()}
+    columns = {
+        name: {name if field == "score" else f"{name}.{field}": values.tolist() for field, values in fields.items()}
+        for name, fields in results.items()
+    }
+    return {name: {"columns": columns[name], "seconds": seconds} for name, _ in plan}
 
 
 class Alike(NamedTuple):

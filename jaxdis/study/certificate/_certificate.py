@@ -118,11 +118,8 @@ SWEEPS = {
 
 
 def write_certificate(calibration, certificate: Certificate, out: str | Path) -> list[Path]:
-    """Write the tables ``cases.csv``, ``responses.csv``, ``sweeps.csv`` and ``sizes.csv`` and the four figures.
-
-    Returns:
-      The files written; parts that were left out have no figures and tables.
-    """
+    """Write the tables ``cases.csv``, ``responses.csv``, ``sweeps.csv`` and ``sizes.csv`` and the four figures, as far
+    as there are such parts; returns the files."""
     from jaxdis import plots
     from jaxdis.plots._canvas import png
 
@@ -165,10 +162,8 @@ def short_response_table(certificate: Certificate) -> tuple[Sequence[str], list[
     """As :func:`response_table`, for a terminal with 80 columns: a star after the effect to which a column responds."""
     rows = []
     for response, (passed, count) in _judged(certificate):
-        marked = zip(response.effect, response.responds, strict=True)
-        effects = (
-            "-  " if np.isnan(effect) else f"{effect:+.2f}{'*' if responds else ' '}" for effect, responds in marked
-        )
+        marks = [f"{effect:+.2f}{'*' if moved else ' '}" for effect, moved in zip(*response[1:], strict=True)]
+        effects = ("-  " if "nan" in mark else mark for mark in marks)
         rows.append((response.column, *effects, f"{passed}/{count}" if count else ""))
     return ("column", "modular", "compact", "explicit", "passed"), rows
 

@@ -128,18 +128,14 @@ def merge_ranks(pairs: np.ndarray) -> np.ndarray:
 def blends(subject: Subject) -> Sequence[Picture]:
     """Rank correlation of scores under one relation, and of one score under several relations."""
     metrics = {name: metric for name, metric in subject.metrics if isinstance(metric, Blend)}
-    columns_by_metric: dict[str, list[str]] = {}
-    for column in subject.names:
-        if (name := metric_of(subject, column)) in metrics and results.varies(subject.table[column]):
-            columns_by_metric.setdefault(name, []).append(column)
     by_relation: dict[str, list[str]] = {}
     by_score: dict[str, list[str]] = {}
-    for name, columns in columns_by_metric.items():
-        metric = metrics[name]
-        by_relation.setdefault(metric.relation.title or metric.relation.name, []).extend(columns)
-        for column in columns:
+    for column in subject.names:
+        if (name := metric_of(subject, column)) in metrics and results.varies(subject.table[column]):
+            relation, score = metrics[name].relation, metrics[name].score
             field = column[len(name) :].replace(".", " ").replace("_", " ")
-            by_score.setdefault(f"{metric.score.title or metric.score.name}{field}", []).append(column)
+            by_relation.setdefault(relation.title or relation.name, []).append(column)
+            by_score.setdefault(f"{score.title or score.name}{field}", []).append(column)
     alike = {f"Scores under one relation: {title}": names for title, names in by_relation.items()}
     alike |= {f"One score under several relations: {title}": names for title, names in by_score.items()}
     return [

@@ -42,7 +42,8 @@ def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "", not
 
 def table(names: Sequence[str], columns: Mapping[str, Sequence | np.ndarray]) -> str:
     """Columns as a table that is sorted by clicking a head; all text is escaped."""
-    kinds = [' class="words"' if _has_words(columns[name]) else "" for name in names]
+    # Text is aligned to the left, under a head that is too.
+    kinds = [' class="words"' if any(map(_is_words, columns[name])) else "" for name in names]
     head = "".join(f'<th scope="col"{kind}>{_cell(name)}</th>' for name, kind in zip(names, kinds, strict=True))
     rows = zip(*(columns[name] for name in names), strict=True)
     cells = ("".join(f"<td{kind}>{_cell(value)}</td>" for value, kind in zip(row, kinds, strict=True)) for row in rows)
@@ -50,9 +51,8 @@ def table(names: Sequence[str], columns: Mapping[str, Sequence | np.ndarray]) ->
     return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _has_words(values: Sequence | np.ndarray) -> bool:
-    """Whether a column holds text, which is aligned to the left, under a head that is too."""
-    return any('class="text"' in value if isinstance(value, Html) else isinstance(value, str) for value in values)
+def _is_words(value) -> bool:
+    return 'class="text"' in value if isinstance(value, Html) else isinstance(value, str)
 
 
 def _cell(value) -> str:

@@ -23,18 +23,10 @@ from jaxdis.metrics import Metric
 from jaxdis.models import Variant
 from jaxdis.study._definition import Member, Study, cells, metric_of
 from jaxdis.study._store import Store, StoreError, publish
+from jaxdis.study.report import _figures as figures
 from jaxdis.study.report import _sections as sections
 from jaxdis.study.report._answer import answer, best_member, ranking
-from jaxdis.study.report._figures import (
-    RELATION,
-    blends,
-    chosen_members,
-    closer,
-    dependence,
-    learning,
-    merges,
-    structure,
-)
+from jaxdis.study.report._figures import RELATION
 from jaxdis.study.report._html import image, page, pictures
 from jaxdis.study.report._html import table as table_of
 from jaxdis.study.report._subject import Subject
@@ -66,12 +58,12 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
     configuration = json.dumps({"versions": versions, **study.describe()}, indent=1, ensure_ascii=False, default=str)
     chapters = [
         ("Scores", each(sections.scores)),
-        ("How dependent are codes on each other?", each(lambda rows: pictures(dependence(rows)))),
+        ("How dependent are codes on each other?", each(lambda rows: pictures(figures.dependence(rows)))),
         ("How metrics agree", each(sections.agreement)),
-        ("Do scores depend on the relation?", each(lambda rows: pictures(blends(rows), shown=0))),
+        ("Do scores depend on the relation?", each(lambda rows: pictures(figures.blends(rows), shown=0))),
         ("Which factors are encoded together?", each(lambda rows: _together(rows, store, by_id))),
         ("Can scores be predicted without labels?", each(sections.unsupervised)),
-        ("Do scores go with downstream performance?", each(lambda rows: pictures(learning(rows)))),
+        ("Do scores go with downstream performance?", each(lambda rows: pictures(figures.learning(rows)))),
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("Novel combinations", sections.novel(subject)),
@@ -107,7 +99,7 @@ def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
         name = html.escape(f"{subject.setting_of(member.label)}, seed {member.label['seed']}")
         title = f"Which setting disentangles best{' on ' + html.escape(data) if several else ''}?"
         heading = f"<h2>{title}</h2>" if verdict else f"<h2>{html.escape(data)}</h2>"
-        pictures = f"<h3>Its best member: {name}</h3>{closer(subject.study, store, member)}"
+        pictures = f"<h3>Its best member: {name}</h3>{figures.closer(subject.study, store, member)}"
         parts.append(heading + verdict + pictures)
     return "".join(parts)
 
@@ -117,7 +109,8 @@ def _together(subject: Subject, store: Store, members: dict[str, Member]) -> str
     columns = subject.headline_columns()
     if subject.study.has_slots or not columns or len(subject) < 3:
         return ""
-    return pictures([*structure(subject, store, members, columns[0]), *merges(subject, store, members)], shown=0)
+    relations = figures.structure(subject, store, members, columns[0])
+    return pictures([*relations, *figures.merges(subject, store, members)], shown=0)
 
 
 def _best(subject: Subject) -> int:
@@ -250,7 +243,7 @@ def _where(subject: Subject, codes: np.ndarray, factors: Factors) -> str:
     if not columns or len(subject) < 3:
         return ""
     panels = []
-    for which, row in chosen_members(subject, columns[0]).items():
+    for which, row in figures.chosen_members(subject, columns[0]).items():
         strength = np.asarray(relate(codes[row], factors, RELATION).strength)
         panels.append((f"{which}: {subject.table['id'][row]}", strength))
     words = f"the best, the median and the worst member by {subject.titles[columns[0]]}"

@@ -17,14 +17,6 @@ from jaxdis.study._definition import metric_of
 from jaxdis.study.report import _statistics as results
 from jaxdis.study.report._figures import one_against_others
 from jaxdis.study.report._html import Picture, folded, image, pictures, table
-from jaxdis.study.report._statistics import (
-    across_data,
-    fisher_comparison,
-    mean_over_seeds,
-    pearson,
-    spearman_of_columns,
-    transfer,
-)
 from jaxdis.study.report._subject import Subject
 
 # The metrics of Locatello et al. 2020, Table 1; other scores are drawn only if a study lacks one of them.
@@ -106,7 +98,7 @@ def _means(subject: Subject) -> str:
     for model in dict.fromkeys(subject.models):
         of_model, columns[model] = subject.rows(np.array(subject.models) == model).table, []
         for name in subject.names:
-            value, low, high = mean_over_seeds(of_model[name], of_model["seed"])
+            value, low, high = results.mean_over_seeds(of_model[name], of_model["seed"])
             bounds = f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.4g}"
             columns[model].append(bounds if np.isfinite(value) else "")
     return text + table(list(columns), columns)
@@ -130,7 +122,7 @@ def agreement(subject: Subject) -> str:
 
 
 def _rank_map(subject: Subject, names: Sequence[str]) -> str:
-    matrix = spearman_of_columns(subject.table, names)
+    matrix = results.spearman_of_columns(subject.table, names)
     return image(plots.rank_map(matrix, [subject.titles[name] for name in names]), "rank correlations of metrics")
 
 
@@ -146,7 +138,7 @@ def unsupervised(subject: Subject) -> str:
         "<p>Spearman rank correlation with losses at the end of training, with those of the study's samples, and with"
         " scores of the codes alone.</p>"
     )
-    matrix, heads = spearman_of_columns(subject.table, supervised, criteria), []
+    matrix, heads = results.spearman_of_columns(subject.table, supervised, criteria), []
     for name in criteria:
         kind, _, loss = name.partition("_")
         loss_title = f"{loss.replace('_', ' ')} {'in training' if kind == 'final' else 'of samples'}"
@@ -180,7 +172,7 @@ def carried(subject: Subject) -> str:
     drawn = seven if len(seven) == len(SEVEN) else upward
     if len(np.unique(subject.table["seed"])) < 2 or len(set(subject.settings)) < 2 or not upward:
         return ""
-    shares = transfer(subject.table, drawn)._asdict()
+    shares = results.transfer(subject.table, drawn)._asdict()
     titles = html.escape(", ".join(subject.titles[name] for name in drawn))
     shares = {name.replace("_", " "): share for name, share in shares.items() if not math.isnan(share)}
     rows = {"under another": [*shares], "wins or ties": [*shares.values()]}
@@ -203,7 +195,7 @@ def carried(subject: Subject) -> str:
 
 
 def _between_data(subject: Subject, name: str) -> str:
-    matrix, data = across_data(subject.table, name)
+    matrix, data = results.across_data(subject.table, name)
     title = f"rank correlation of {subject.titles[name]} between data sets"
     return f"<h4>{subject.link_to(name)}</h4>" + image(plots.rank_map(matrix, data), title)
 
@@ -221,17 +213,16 @@ def novel(subject: Subject) -> str:
     groups = np.array([f"{data} {model}" for data, model in zip(subject.table["data"], subject.models, strict=True)])
     rows = [groups == group for group in dict.fromkeys(groups.tolist())]
     means = {name: np.array([finite_mean(subject.table[name][own]) for own in rows]) for name in (target, *rest)}
-    correlations = [pearson(means[name], means[target]) for name in rest]
+    correlations = [results.pearson(means[name], means[target]) for name in rest]
     columns = {"metric": list(map(subject.link_to, rest))}
     columns |= {field: np.array([float(getattr(row, field)) for row in correlations]) for field in ("r", "t", "p", "n")}
-    p = fisher_comparison(np.array([row.r for row in correlations]), max(row.n for row in correlations))
+    p = results.fisher_comparison(np.array([row.r for row in correlations]), max(row.n for row in correlations))
     titles = [subject.titles[name] for name in rest]
+    over = f"with {html.escape(subject.titles[target])}, over the means of every data set and model, with its t-test"
+    closely = "the metric of the row goes with it more closely than that of the column"
     return (
-        f"<p>Pearson correlation of each metric with {html.escape(subject.titles[target])}, over the means of every"
-        " data set and model, with its t-test.</p>"
-        + table(list(columns), columns)
-        + "<p>One-sided p-values that the metric of the row goes with it more closely than that of the column"
-        " (Fisher's transformation, independent samples assumed).</p>"
+        f"<p>Pearson correlation of each metric {over}.</p>{table(list(columns), columns)}<p>One-sided p-values that"
+        f" {closely} (Fisher's transformation, independent samples assumed).</p>"
         + image(plots.heat_map(p, titles, titles, most=1.0), "p-values of differences")
         + image(plots.scatter_matrix(subject.table, [target], rest[:8]), "accuracy on novel combinations")
     )

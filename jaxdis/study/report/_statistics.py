@@ -54,14 +54,9 @@ def pearson(x: np.ndarray, y: np.ndarray) -> Correlation:
 def fisher_comparison(r: np.ndarray, n: int, *, samples: Literal[1, 2] = 2) -> np.ndarray:
     """Whether correlations differ: one-sided p-values ``[c, c]``, entry (a, b) for "a is greater than b".
 
-    Fisher's transformation ``z = artanh r`` has variance ``1 / (n − 3)``; the difference of two independent ones has
-    ``2 / (n − 3)``, the default.
+    Fisher's transformation ``z = artanh r``, each over ``n`` points, has variance ``1 / (n − 3)``; the difference of
+    two independent ones has ``2 / (n − 3)``. NaN for n ≤ 3 and for an undefined correlation.
 
-    Each ``r`` is over ``n`` points; ``samples`` is 2 to test a difference, 1 for the paper's figures.
-
-    Contract:
-
-    - NaN for n ≤ 3 and for an undefined correlation.
     - Correlations between several metrics and one quantity over the same models are not independent, so that these
       p-values are only a guide.
     - Mahon et al. 2024, Appendix I and Figures 15 and 16, report differences as significant at .01 that are not
@@ -117,12 +112,8 @@ def student_interval(
     The interval is ``value ± t s √(count / (count − 1))``: ``s`` is the standard deviation of the statistic over draws
     of the units with replacement, ``t`` the quantile of Student's distribution with ``count − 1`` degrees of freedom.
     For a mean, this is Student's interval; the draws' percentiles would cover the mean over three units in 73 % of
-    cases where 95 % are asked for.
-
-    Contract:
-
-    - NaN without units. No interval with fewer than three, or if the statistic is defined in less than a third of the
-      draws. Deterministic.
+    cases where 95 % are asked for. NaN without units; no interval with fewer than three, or if the statistic is defined
+    in less than a third of the draws. Deterministic.
     """
     if count == 0:
         return Interval(math.nan, math.nan, math.nan)
@@ -221,13 +212,9 @@ def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed
     score. It is compared, on the same or another data set and by the same or another metric, with a random setting,
     both under one seed other than the first. Chance is slightly above one half, since ties count.
 
-    ``table`` is as ``results.csv``; of ``metrics``, by which settings are chosen and compared, higher is better.
-
-    Contract:
-
-    - NaN if there is no other data set or metric, or with one seed.
-    - Undefined scores are never chosen, and a comparison with one is not counted.
-    - Members that are repeated, as in a bootstrap over seeds, count as often, but not against their own copies.
+    Of ``metrics``, higher is better. NaN if there is no other data set or metric, or with one seed. Undefined scores
+    are never chosen, and a comparison with one is not counted. Members that are repeated, as in a bootstrap over seeds,
+    count as often, but not against their own copies.
     """
     draws, rng = _draws(table, metrics), np.random.default_rng(seed)
     kinds = ((False, False), (True, False), (False, True), (True, True))
@@ -270,8 +257,9 @@ class _Draws(NamedTuple):
 def _draws(table: Table, metrics: Sequence[str]) -> _Draws:
     data, of_data = np.unique(np.asarray(table["data"]).astype(str), return_inverse=True)
     seeds, settings = _seeds_of(table), settings_of(table, without=UNSAID)
-    if len(set(zip(of_data, settings, seeds, strict=True))) < len(set(_labels(table))):
-        settings = settings_of(table)  # which differ in nothing else
+    in_full = settings_of(table)
+    if len(set(zip(of_data, settings, seeds, strict=True))) < len(set(zip(of_data, in_full, seeds, strict=True))):
+        settings = in_full  # which differ in nothing else
     met: Counter = Counter()
     copies = []
     for key in zip(of_data.tolist(), settings, seeds, strict=True):
@@ -302,10 +290,6 @@ def settings_of(table: Table, without: Sequence[str] = ()) -> list[tuple]:
     names = names[names.index("model") : names.index("seed")]
     rows = zip(*(table[name] for name in names if name == "model" or name not in without), strict=True)
     return [tuple("" if value != value else str(value) for value in row) for row in rows]
-
-
-def _labels(table: Table) -> list[tuple]:
-    return list(zip(map(str, table["data"]), settings_of(table), _seeds_of(table), strict=True))
 
 
 def _share(draws: _Draws, rng, trials: int, *, other_data: bool, other_metric: bool) -> float:

@@ -107,12 +107,10 @@ class Subject:
     def headlines(self) -> dict[str, str]:
         """Aspect → the first column that claims to measure it alone; a metric's headline comes before its fields."""
         names = [name for name in self.names if np.isfinite(self.table[name]).any()]
-        names.sort(key=lambda name: name != metric_of(self, name))
-        return {
-            aspect: next(name for name in names if self.aspect_of(name) == aspect)
-            for aspect in ASPECTS
-            if any(self.aspect_of(name) == aspect for name in names)
-        }
+        first: dict[str | None, str] = {}
+        for name in sorted(names, key=lambda name: name != metric_of(self, name)):
+            first.setdefault(self.aspect_of(name), name)
+        return {aspect: first[aspect] for aspect in ASPECTS if aspect in first}
 
     def headline_columns(self, most: int = 12) -> list[str]:
         """The columns that stand for the study: one per aspect, then the first column of each metric that varies."""

@@ -126,9 +126,9 @@ def test_data_sets_are_never_pooled():
     y = np.stack([np.linspace(1, 0, 12), np.linspace(3, 2, 12)])
     columns = {"mig": x.reshape(2, 3, 4), "mig_sup": y.reshape(2, 3, 4), "explicitness": x.reshape(2, 3, 4)}
     subject = subject_of(columns, data=("dsprites", "shapes3d"))
-    each = [sections.spearman_of_columns(mine.table, ["mig"], ["mig_sup"])[0, 0] for _, mine in subject.each()]
+    each = [sections.results.spearman_of_columns(mine.table, ["mig"], ["mig_sup"])[0, 0] for _, mine in subject.each()]
     np.testing.assert_allclose(each, [-1, -1])
-    assert sections.spearman_of_columns(subject.table, ["mig"], ["mig_sup"])[0, 0] > 0
+    assert sections.results.spearman_of_columns(subject.table, ["mig"], ["mig_sup"])[0, 0] > 0
     page = sections.by_data(sections.agreement, subject)
     assert re.findall("<h3>(.*?)</h3>", page) == ["dsprites", "shapes3d"]
     assert page.count("over 12 members") == 2
