@@ -167,9 +167,9 @@ def _parsed(arguments: list[str]):
 
     with help.paragraphs_wrapped():
         if completions:
-            commands = {name: help.in_words(command.load()) for name, command in COMMANDS.items()}
+            commands = {name: help.with_plain_help(command.load()) for name, command in COMMANDS.items()}
             return tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis")
-        parse = functools.partial(tyro.cli, help.in_words(COMMANDS[name].load()), prog=f"jaxdis {name}")
+        parse = functools.partial(tyro.cli, help.with_plain_help(COMMANDS[name].load()), prog=f"jaxdis {name}")
         clean = [without_controls(option) for option in options]
         if clean != options:  # what is refused is repeated on the terminal
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

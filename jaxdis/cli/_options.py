@@ -36,14 +36,14 @@ Cache = Annotated[Path | None, tyro.conf.arg(help="Folder for compiled programs;
 _WORDS = {Path: "PATH", int: "N", float: "NUMBER", str: "TEXT"}
 
 
-def in_words(command: type) -> type:
+def with_plain_help(command: type) -> type:
     """The command, whose help names the kinds of its options and no default that says nothing."""
-    if not hasattr(command, "in_words"):
+    if not hasattr(command, "has_plain_help"):
         said = lambda default: "" if default in ("", "()", "None", "False") else f"(default: {default})"  # noqa: E731
         for field in dataclasses.fields(command):
             shown = tyro.conf.arg(metavar=_metavar(field), help_behavior_hint=said)
             command.__annotations__[field.name] = Annotated[field.type, shown]
-        command.in_words = True
+        command.has_plain_help = True
     return command
 
 

@@ -86,7 +86,7 @@ class Reproduce:
     def _plan(self, paper, sources) -> list[tuple[float, float]]:
         """Print a paper's plan; returns each study's seconds and bytes on disk."""
         from jaxdis.cli._study_commands import print_plan
-        from jaxdis.papers.harness._scale import in_words
+        from jaxdis.papers.harness._scale import scale_in_words
         from jaxdis.study import work_of
 
         studies, pieces = paper.planned(self.size, sources, self._scale())
@@ -96,7 +96,7 @@ class Reproduce:
             work = work_of(study)
             title = name if name == work.study.name else f"{work.study.name}, {name}"
             costs.append(print_plan(work, self.out / paper.key / name, extend=True, title=title))
-            for line in in_words(work, published.get(name)):
+            for line in scale_in_words(work, published.get(name)):
                 terminal.write_line(line)
         for name in published.keys() - studies.keys():
             terminal.write_line(f"without the study {name}")

@@ -170,13 +170,13 @@ def _parts(finding: Finding) -> str:
     """The statistics, those that decide first; many are folded away."""
     judged = [(finding.verdict_of(part), part) for part in finding.parts]
     order = sorted(judged, key=lambda pair: (FAILS, UNSEEN, OPEN, HOLDS).index(pair[0]))
-    lines = [f"{SIGNS[verdict]} {html.escape(_in_words(part))}" for verdict, part in order]
+    lines = [f"{SIGNS[verdict]} {html.escape(statistic_in_words(part))}" for verdict, part in order]
     text = "<br>".join(lines[:4])
     more = folded(f"{len(lines) - 4} more", "<br>".join(lines[4:])) if len(lines) > 4 else ""
     return f'<div class="text"><strong>{html.escape(finding.verdict)}</strong><br>{text}{more}</div>'
 
 
-def _in_words(part: Part) -> str:
+def statistic_in_words(part: Part) -> str:
     value, low, high = part.interval
     shown = "undefined" if math.isnan(value) else f"{value:.3g}"
     if math.isnan(low) and not math.isnan(value):
@@ -243,7 +243,7 @@ def csv_rows(beside: Beside) -> list[CsvRow]:
         pair = ("", "") if printed is None else (printed, _plain(measured.value - printed))
         ours = _plain(measured.value), _plain(measured.spread)
         distance = _plain(in_spreads(row, column, measured, beside.printed.rounding))
-        rows.append(CsvRow(beside.printed.id, in_words(row.key), column, pair[0], spread, *ours, pair[1], distance))
+        rows.append(CsvRow(beside.printed.id, key_in_words(row.key), column, pair[0], spread, *ours, pair[1], distance))
     return rows
 
 
@@ -253,7 +253,7 @@ def section(beside: Beside) -> str:
     rows = {
         place: row for place, row in enumerate(printed.rows) if any((place, name) in measured for name in row.values)
     }
-    columns: dict[str, list] = {"": [in_words(row.key) for row in rows.values()]}
+    columns: dict[str, list] = {"": [key_in_words(row.key) for row in rows.values()]}
     for name in printed.columns:
         if any((place, name) in measured for place in rows):
             columns[name.replace("_", " ")] = [
@@ -274,12 +274,12 @@ def flags(marked: tuple[Flag, ...]) -> str:
         return ""
     items = []
     for flag in marked:
-        where = f"{in_words(flag.where)}: " if flag.where else ""
+        where = f"{key_in_words(flag.where)}: " if flag.where else ""
         items.append(f"<li><em>{html.escape(where)}</em>{html.escape(flag.issue)}</li>")
     return folded(f"Remarks on the print ({len(marked)})", f"<ul>{''.join(items)}</ul>")
 
 
-def in_words(key: Mapping) -> str:
+def key_in_words(key: Mapping) -> str:
     """``dsprites, beta vae``."""
     words = []
     for name, value in key.items():
@@ -290,7 +290,7 @@ def in_words(key: Mapping) -> str:
 
 def _facts(printed: PrintedTable) -> str:
     runs = printed.runs
-    runs = "" if runs is None else f"; {in_words(runs) if isinstance(runs, dict) else runs} runs"
+    runs = "" if runs is None else f"; {key_in_words(runs) if isinstance(runs, dict) else runs} runs"
     return f"Unit: {printed.unit}. Printed: {printed.statistic}{runs}. {printed.protocol}"
 
 

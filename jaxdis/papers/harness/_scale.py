@@ -132,7 +132,7 @@ def _schedules(row: dict[str, tuple[float, ...]], settings, share: float) -> tup
     return tuple({**row, **scaled_counts}.items())
 
 
-def in_words(work: Work, published: Any) -> Iterator[str]:
+def scale_in_words(work: Work, published: Any) -> Iterator[str]:
     """What a study trains, its hours on an H100, and what it lacks of the published study, a line each."""
     trainings = getattr(work.study, "trainings", ())
     if trainings:

@@ -132,7 +132,7 @@ def _verdict(subject: Subject, ranked: Ranking, chosen: Mapping[str, str]) -> st
     for aspect, column in chosen.items():
         gap = lead(subject, ranked, column)
         if gap is not None:
-            parts.append(_in_words(aspect, gap, ranked.settings))
+            parts.append(_lead_in_words(aspect, gap, ranked.settings))
     return "".join(parts).rstrip() + "</p>"
 
 
@@ -148,7 +148,7 @@ def _stopped(subject: Subject) -> str:
     )
 
 
-def _in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
+def _lead_in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
     first, second = (html.escape(settings[row]) for row in (gap.best, gap.second))
     if math.isnan(gap.p):
         certainty = "three seeds or more could tell this from noise"
