@@ -262,7 +262,6 @@ def _scores(samples: int, end: float, finished: dict) -> Iterator[dict]:
 
 
 def _training(samples: int, end: float, finished: dict) -> Iterator[dict]:
-    """Time an update of a zoo: one by one and together, at full and at fast precision, by kind of convolution."""
     return _rows(finished["training"], trainings(), _trained, end)
 
 

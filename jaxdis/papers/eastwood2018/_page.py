@@ -282,8 +282,8 @@ def _images(finished: Finished) -> Fact:
 
 def _dead(finished: Finished) -> np.ndarray:
     """The third smallest importance among each InfoGAN's codes under the forest, as a share."""
-    is_infogan = np.asarray(finished.table["model"]) == "infogan"
-    importances = [part for part, own in zip(finished.parts("forest.importance"), is_infogan, strict=True) if own]
+    both = zip(finished.parts("forest.importance"), finished.table["model"], strict=True)
+    importances = [part for part, model in both if model == "infogan"]
     return np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in importances])
 
 

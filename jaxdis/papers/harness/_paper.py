@@ -274,7 +274,6 @@ def write(paper: Paper, made: Reproduction) -> Path:
     """The page and its numbers, from what is finished."""
     content = judged(paper.content(made), made)
     path = made.out / "page.html"
-    page = render(printed_in(paper.package), content, list(made.studies))
     write_csv(made.out / "tables.csv", CsvRow._fields, (row for beside in content.tables for row in csv_rows(beside)))
     claims = []
     for finding in content.claims:
@@ -283,7 +282,7 @@ def write(paper: Paper, made: Reproduction) -> Path:
             unmet = "; ".join(finding.unmet)
             claims.append(ClaimRow(finding.claim.id, verdicts[0], part.name, *numbers, verdicts[1], unmet))
     write_csv(made.out / "claims.csv", ClaimRow._fields, claims)
-    publish(path, page.encode(), replace=True)
+    publish(path, render(printed_in(paper.package), content, list(made.studies)).encode(), replace=True)
     return path
 
 

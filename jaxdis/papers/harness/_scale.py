@@ -64,8 +64,8 @@ def check_data(studies: Iterable, scale: Scale) -> None:
     known = dict.fromkeys(t.config.data for study in studies for t in getattr(study, "trainings", ()))
     for name in scale.data:
         if name not in known:
-            some = ", ".join(known)
-            raise ValueError(f"data: must be some of {some}, got {name!r}; give the files of others as sources")
+            rest = f"got {name!r}; give the files of others as sources"
+            raise ValueError(f"data: must be some of {', '.join(known)}, {rest}")
 
 
 def scaled(study, scale: Scale):

@@ -356,9 +356,6 @@ def downstream(table: Table) -> dict[str, list[Part]]:
         kept = [min(finite(column), default=np.nan) for column in np.transpose(rho)]
         return float(max(finite(kept), default=np.nan))
 
-    def thirds(name):
-        return lambda rows: _thirds(rows[name], rows["downstream_trees.100"])
-
     annealed = readings.of(readings.of(table, data="scream_dsprites"), model="annealed")
     both = []
     for name in UNSUPERVISED:
@@ -386,7 +383,7 @@ def downstream(table: Table) -> dict[str, list[Part]]:
             for _, rows in readings.each_data(annealed)
         ],
         "groups_by_score": [
-            Part(f"{data}, highest minus lowest third of {name}", by_member(rows, thirds(name)), above=0)
+            Part(f"{data}, highest minus lowest third of {name}", by_member(rows, _thirds(name)), above=0)
             for data, rows in readings.each_data(table)
             for name in ("dci.disentanglement", "mig")
         ],
@@ -394,13 +391,15 @@ def downstream(table: Table) -> dict[str, list[Part]]:
     }
 
 
-def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
+def _thirds(name: str):
     """Mean accuracy in the third of members with the highest score minus that in the lowest third."""
-    order = np.argsort(score)
-    third = len(order) // 3
-    if not third:
-        return float("nan")
-    return float(readings.mean(accuracy[order[-third:]]) - readings.mean(accuracy[order[:third]]))
+
+    def statistic(rows):
+        accuracy = rows["downstream_trees.100"][np.argsort(rows[name])]
+        third = len(accuracy) // 3
+        return float(readings.mean(accuracy[-third:]) - readings.mean(accuracy[:third])) if third else float("nan")
+
+    return statistic
 
 
 def impossibility(scores_by_size: Mapping) -> list[Part]:
