@@ -165,57 +165,87 @@ def evaluate_structured(
       ... )
       >>> picture = jaxdis.plots.hinton(scores.part("object.joint"), ("first", "second"))
     """
-    codes, single = _check_slots(codes)
-    factors = Factors.checked(factors)
-    codes = factors.at_rows(codes, -3)
-    n, slots, dims = codes.shape[1:]
-    if factors.num_samples != n:
-        raise ValueError(f"codes: must have as many samples as factors, got {n} against {factors.num_samples}")
-    if (len(structure.codes), len(structure.factors)) != (slots * dims, factors.num_factors):
-        raise ValueError(
-            f"structure: must have {slots} × {dims} codes and {factors.num_factors} factors, got {structure.summary}"
-        )
-    settings = Settings(
-        structure,
-        _projections(structure, projections),
-        _objects(structure, background),
-        background,
-        _columns(factors, categorical),
-        encoding,
-        start,
-        iterations,
-        penalty,
-        threshold,
-        final if isinstance(final, Spec) else look_up(final, RELATIONS, "relation"),
-        validation_share,
-    )
-    check_circular({settings.final.name: settings.final}, factors)
-    check_choice(settings.final, validation_share)
-    layout_of(factors.sizes, settings.categorical, encoding)  # raises if a factor cannot be encoded
-    if background is not None:
-        structure.where("factors", structure.levels[0], background)
-    key = checked_key(key)
-    rows = _rows(groups, n, key)
-    if validation_share and round(rows.shape[1] * validation_share) < 2:
-        raise ValueError(
-            f"validation_share: must have at least 2 samples per group of {rows.shape[1]}, got {validation_share}"
-        )
-    members = SlotCodes(
-        np.arange(len(codes), dtype=np.uint32) if numbers is None else check_numbers(numbers, len(codes)), codes
-    )
-    shared = Shared(key, factors, jnp.asarray(rows))
-    devices = checked_devices(devices)
+    request = SlotRequest.of(**locals())
     with reported(progress, "scoring", "members") as show:
-        how = {"batch_size": batch_size, "devices": devices, "progress": show}
-        results = executor.map_members(score_slots, settings, members, shared, **how)
-    orders = np.empty((len(codes), n, slots), np.int32)
-    orders[:, rows.ravel()] = results.pop("probing.orders").reshape(len(codes), -1, slots)
+        how = {"batch_size": batch_size, "devices": request.devices, "progress": show}
+        results = executor.map_members(score_slots, request.settings, request.members, request.shared, **how)
+    return _scores(request, results)
+
+
+class SlotRequest(NamedTuple):
+    """What :func:`evaluate_structured` is asked, checked: as :class:`jaxdis.evaluation._request.Request`, for slots."""
+
+    settings: Settings
+    members: SlotCodes
+    shared: Shared
+    single: bool
+    devices: tuple[jax.Device, ...] | None
+
+    @classmethod
+    def of(
+        cls,
+        codes,
+        factors,
+        structure,
+        *,
+        key,
+        groups,
+        projections,
+        background,
+        categorical,
+        numbers,
+        devices,
+        **options,
+    ) -> "SlotRequest":
+        codes, single = _check_slots(codes)
+        factors = Factors.checked(factors)
+        codes = factors.at_rows(codes, -3)
+        n, slots, dims = codes.shape[1:]
+        if factors.num_samples != n:
+            raise ValueError(f"codes: must have as many samples as factors, got {n} against {factors.num_samples}")
+        if (len(structure.codes), len(structure.factors)) != (slots * dims, factors.num_factors):
+            needed = f"{slots} × {dims} codes and {factors.num_factors} factors"
+            raise ValueError(f"structure: must have {needed}, got {structure.summary}")
+        final = options.pop("final")
+        static = {name: value for name, value in options.items() if name in Settings.__dataclass_fields__}
+        settings = Settings(
+            structure=structure,
+            projections=_projections(structure, projections),
+            objects=_objects(structure, background),
+            background=background,
+            categorical=_columns(factors, categorical),
+            final=final if isinstance(final, Spec) else look_up(final, RELATIONS, "relation"),
+            **static,
+        )
+        check_circular({settings.final.name: settings.final}, factors)
+        check_choice(settings.final, settings.validation_share)
+        layout_of(factors.sizes, settings.categorical, settings.encoding)  # raises if a factor cannot be encoded
+        if background is not None:
+            structure.where("factors", structure.levels[0], background)
+        key = checked_key(key)
+        rows = _rows(groups, n, key)
+        if settings.validation_share and round(rows.shape[1] * settings.validation_share) < 2:
+            raise ValueError(
+                f"validation_share: must have at least 2 samples per group of {rows.shape[1]}, got "
+                f"{settings.validation_share}"
+            )
+        numbers = np.arange(len(codes)) if numbers is None else numbers
+        members = SlotCodes(check_numbers(numbers, len(codes)), codes)
+        return cls(settings, members, Shared(key, factors, jnp.asarray(rows)), single, checked_devices(devices))
+
+
+def _scores(request: SlotRequest, results: dict) -> Scores:
+    """Columns and parts in the projections' order, and a warning for members whose codes are not finite."""
+    settings, (m, n, slots, _), rows = request.settings, request.members.codes.shape, request.shared.rows
+    orders = np.empty((m, n, slots), np.int32)
+    orders[:, np.asarray(rows).ravel()] = results.pop("probing.orders").reshape(m, -1, slots)
     results["probing.orders"] = orders
-    named = {name: results[name][0] if single else results[name] for name in _in_order(settings, results)}
+    named = {name: results[name][0] if request.single else results[name] for name in _in_order(settings, results)}
     columns = {name: values for name, values in named.items() if results[name].ndim == 1}
     undefined = np.any([np.isnan(np.atleast_1d(values)) for values in columns.values()], axis=0)
-    warn_of_non_finite({"codes": codes}, np.flatnonzero(undefined))
-    return Scores(columns, {name: named[name] for name in named if name not in columns}, factors.names)
+    warn_of_non_finite({"codes": request.members.codes}, np.flatnonzero(undefined))
+    parts = {name: named[name] for name in named if name not in columns}
+    return Scores(columns, parts, request.shared.factors.names)
 
 
 def check_choice(final: Spec, validation_share: float) -> None:
