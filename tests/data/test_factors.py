@@ -14,6 +14,12 @@ from jaxdis.data import FactorSpace, Interval
 SMALL = FactorSpace.of(shape=3, scale=(0.5, 0.75, 1.0, 1.25), x=5)
 # A chi-squared statistic this unlikely is a failure; all draws are from fixed keys.
 RARE = 1e-6
+EVERY = np.array(list(itertools.product(range(3), range(4), range(5))), np.int32)
+
+# Called directly, each compiles some ten programs of one operation.
+pairs = jax.jit(FactorSpace.pairs, static_argnums=(0, 2, 3))
+given = jax.jit(FactorSpace.given, static_argnums=(0, 2))
+allowed_in = jax.jit(FactorSpace.allowed, static_argnums=0)
 
 
 def counts(space, factors):
@@ -33,10 +39,14 @@ def assert_drawn_from(found, probability):
 
 
 def test_index_is_row_major_and_factors_its_inverse():
-    every = np.array(list(itertools.product(range(3), range(4), range(5))), np.int32)
-    np.testing.assert_array_equal(SMALL.index(jnp.asarray(every)), np.arange(60))
-    np.testing.assert_array_equal(SMALL.factors(jnp.arange(60, dtype=jnp.int32)), every)
-    np.testing.assert_array_equal(SMALL.factors(jnp.arange(60, dtype=jnp.int32).reshape(3, 20))[1, 3], every[23])
+    @jax.jit
+    def both(every, numbers):
+        return SMALL.index(every), SMALL.factors(numbers), SMALL.factors(numbers.reshape(3, 20))
+
+    index, factors, cube = both(EVERY, np.arange(60, dtype=np.int32))
+    np.testing.assert_array_equal(index, np.arange(60))
+    np.testing.assert_array_equal(factors, EVERY)
+    np.testing.assert_array_equal(np.asarray(cube)[1, 3], EVERY[23])
 
 
 def test_values_are_kept_and_numbered():
@@ -62,12 +72,11 @@ def test_sample_is_uniform_where_the_lattice_needs_several_draws():
 
 def test_without_never_yields_the_combination_and_is_uniform_elsewhere():
     space = SMALL.without({"scale": 3, "shape": 2}).without({"shape": 2, "x": 0}).without({"scale": 1})
-    every = np.array(list(itertools.product(range(3), range(4), range(5))))
-    shape, scale, x = every.T
+    shape, scale, x = EVERY.T
     allowed = ~((scale == 3) & (shape == 2)) & ~((shape == 2) & (x == 0)) & (scale != 1)
     assert space.num_cells == allowed.sum()
     np.testing.assert_array_equal(space.cells(), np.flatnonzero(allowed))
-    np.testing.assert_array_equal(space.allowed(jnp.asarray(every)), allowed)
+    np.testing.assert_array_equal(allowed_in(space, EVERY), allowed)
     assert_drawn_from(counts(space, space.sample(jax.random.key(3), 60_000)), allowed)
 
 
@@ -78,7 +87,7 @@ def test_only_always_yields_the_combination():
     assert (drawn[:, 0] == 2).all()
     assert (drawn[:, 1] == 3).all()
     assert_drawn_from(np.bincount(drawn[:, 2], minlength=5), np.ones(5))
-    np.testing.assert_array_equal(space.cells(), SMALL.index(jnp.array([[2, 3, x] for x in range(5)])))
+    np.testing.assert_array_equal(space.cells(), np.ravel_multi_index((2, 3, np.arange(5)), SMALL.sizes))
 
 
 def test_without_and_only_divide_the_lattice():
@@ -87,23 +96,30 @@ def test_without_and_only_divide_the_lattice():
     np.testing.assert_array_equal(np.sort(together), np.arange(60))
 
 
-@pytest.mark.slow_cases("shape-space1", "shape-space2")
 @pytest.mark.parametrize("space", [SMALL, SMALL.without({"shape": 2, "scale": 3}), SMALL.only({"scale": 1})])
-@pytest.mark.parametrize("factor", ["shape", 1, "x"])
-def test_fix_shares_one_value_and_draws_the_rest_given_it(space, factor):
-    column = space.position(factor)
-    keys = jax.random.split(jax.random.key(5), 4_000)
-    batches = np.asarray(jax.jit(jax.vmap(lambda key: space.fix(key, factor, 8)))(keys))
-    assert (batches[:, :, column] == batches[:, :1, column]).all()
-    assert np.asarray(space.allowed(jnp.asarray(batches))).all()
-    every = np.asarray(SMALL.factors(jnp.arange(60, dtype=jnp.int32)))
-    allowed = np.asarray(space.allowed(jnp.asarray(every)))
-    values = np.bincount(every[allowed][:, column], minlength=space.sizes[column])
-    assert_drawn_from(np.bincount(batches[:, 0, column], minlength=space.sizes[column]), values)
-    for value in np.flatnonzero(values):
-        given = allowed & (every[:, column] == value)
-        chosen = batches[batches[:, 0, column] == value].reshape(-1, 3)
-        assert_drawn_from(counts(space, chosen), given)
+def test_fix_shares_one_value_and_draws_the_rest_given_it(space):
+    factors = ("shape", 1, "x")
+    columns = np.array([space.position(factor) for factor in factors])
+    assert columns.tolist() == [0, 1, 2]
+
+    @jax.jit
+    def draw(keys, columns):
+        over_keys = jax.vmap(lambda key, column: space.fix(key, column, 8), in_axes=(0, None))
+        first = [space.fix(keys[0], factor, 8) for factor in factors]
+        return jax.vmap(over_keys, in_axes=(None, 0))(keys, columns), first, space.allowed(EVERY)
+
+    drawn, first, allowed = jax.tree.map(np.asarray, draw(jax.random.split(jax.random.key(5), 4_000), columns))
+    index = np.flatnonzero(allowed)
+    for column, batches, named in zip(columns, drawn, first, strict=True):
+        np.testing.assert_array_equal(batches[0], named)
+        assert (batches[:, :, column] == batches[:, :1, column]).all()
+        assert np.isin(np.ravel_multi_index(tuple(batches.reshape(-1, 3).T), space.sizes), index).all()
+        values = np.bincount(EVERY[allowed][:, column], minlength=space.sizes[column])
+        assert_drawn_from(np.bincount(batches[:, 0, column], minlength=space.sizes[column]), values)
+        for value in np.flatnonzero(values):
+            given = allowed & (EVERY[:, column] == value)
+            chosen = batches[batches[:, 0, column] == value].reshape(-1, 3)
+            assert_drawn_from(counts(space, chosen), given)
 
 
 @pytest.mark.slow
@@ -120,9 +136,9 @@ def test_fix_takes_a_traced_factor():
 
 @pytest.mark.parametrize("space", [SMALL, SMALL.without({"shape": 2, "scale": 3})])
 def test_pairs_are_equal_in_the_factor_alone(space):
-    left, right = (np.asarray(side) for side in space.pairs(jax.random.key(7), "scale", 20_000))
+    left, right = (np.asarray(side) for side in pairs(space, jax.random.key(7), "scale", 20_000))
     np.testing.assert_array_equal(left[:, 1], right[:, 1])
-    allowed = np.asarray(space.allowed(SMALL.factors(jnp.arange(60, dtype=jnp.int32))))
+    allowed = np.asarray(allowed_in(space, EVERY))
     assert_drawn_from(counts(space, left), allowed)
     assert_drawn_from(counts(space, right), allowed)
     # Given the shared value, the other factors of the two sides are independent.
@@ -151,11 +167,16 @@ def test_local_group_stays_near_one_cell():
 
 
 def test_local_group_is_uniform_over_the_cut_off_neighborhood():
-    space = FactorSpace.of(x=6).only({"x": 0})
-    assert (np.asarray(space.local_group(jax.random.key(13), 100, {"x": 2})) == 0).all()
     space = FactorSpace.of(x=6)
-    keys = jax.random.split(jax.random.key(14), 64)
-    groups = np.asarray(jax.vmap(lambda key: space.local_group(key, 3_000, {"x": 2}))(keys))[..., 0]
+
+    @jax.jit
+    def draw(keys):
+        alone = space.only({"x": 0}).local_group(jax.random.key(13), 100, {"x": 2})
+        return alone, jax.vmap(lambda key: space.local_group(key, 3_000, {"x": 2}))(keys)
+
+    alone, groups = jax.tree.map(np.asarray, draw(jax.random.split(jax.random.key(14), 64)))
+    assert (alone == 0).all()
+    groups = groups[..., 0]
     for group in groups:
         values, found = np.unique(group, return_counts=True)
         assert (np.diff(values) == 1).all()
@@ -218,9 +239,9 @@ def test_correlated_factors_are_drawn_as_often_as_the_density_says():
     density = np.exp(-((a - b) ** 2) / (2 * 0.3**2))
     np.testing.assert_allclose(counts / counts.sum(), density / density.sum(), atol=0.004)  # four standard deviations
     assert drawn[:, 2].mean() == pytest.approx(0.5, abs=0.005)
-    given = np.asarray(space.given(jax.random.key(1), "a", jnp.full(100_000, 2, jnp.int32)))
-    np.testing.assert_allclose(np.bincount(given[:, 1]) / 1e5, density[2] / density[2].sum(), atol=0.007)
-    assert (given[:, 0] == 2).all()
+    other = np.asarray(given(space, jax.random.key(1), "a", np.full(100_000, 2, np.int32)))
+    np.testing.assert_allclose(np.bincount(other[:, 1]) / 1e5, density[2] / density[2].sum(), atol=0.007)
+    assert (other[:, 0] == 2).all()
 
 
 def test_correlated_factors_go_with_what_is_held_out():
