@@ -15,8 +15,8 @@ from sphinx.ext.napoleon import Config, GoogleDocstring
 import jaxdis
 from jaxdis._core.references import REFERENCES
 from jaxdis.cli._listing import rows_of
-from jaxdis.evaluation._factor_kinds import without_order
 from jaxdis.metrics import METRICS
+from jaxdis.metrics._plan import without_order
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness import printed_in
 

@@ -214,8 +214,8 @@ def _stamps() -> list[tuple]:
 
 
 def _modules() -> list[Path]:
-    """The source files; not the links that lead nowhere by which some editors lock a file."""
-    return [path for path in sorted(SOURCES.rglob("*.py")) if path.is_file()]
+    """The source files, and texts that they read; not the links that lead nowhere by which some editors lock a file."""
+    return [path for suffix in ("py", "txt") for path in sorted(SOURCES.rglob(f"*.{suffix}")) if path.is_file()]
 
 
 _STAMPS = _stamps()

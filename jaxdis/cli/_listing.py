@@ -89,7 +89,7 @@ def _of_metric(name: str, metric) -> Row:
 
 def _facts(metric) -> str:
     """What a metric reads and how to read it, as a list."""
-    from jaxdis.evaluation._factor_kinds import without_order
+    from jaxdis.metrics._plan import without_order
 
     source, about = metric.source, metric.about
     cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""

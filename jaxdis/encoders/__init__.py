@@ -3,8 +3,7 @@
 from jaxdis.encoders._evaluate_encoder import evaluate_encoder
 from jaxdis.encoders._evaluate_slots import evaluate_slots
 from jaxdis.encoders._load import load
-from jaxdis.encoders._simulated import beta_vae, factor_vae, irs
-from jaxdis.encoders._simulated_changes import consistency, restrictiveness
+from jaxdis.encoders._simulated import beta_vae, consistency, factor_vae, irs, restrictiveness
 from jaxdis.encoders._slot_metrics import Segmentation, Structured
 from jaxdis.encoders._traversals import factored_components, flatness
 

@@ -23,7 +23,6 @@ from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
 from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.evaluation._costs import OnMemory
-from jaxdis.evaluation._factor_kinds import left_out_of
 from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._member_rows import member_rows
 from jaxdis.evaluation._request import Request
@@ -32,7 +31,7 @@ from jaxdis.evaluation._scores import Scores
 from jaxdis.evaluation._warnings import warn
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
-from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, plan_of
+from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, left_out_of, plan_of
 from jaxdis.models._evidence import Encoder
 from jaxdis.models._images import Images, check_unit_values
 from jaxdis.models._zoo import Zoo

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 
 from jaxdis.data import FactorSpace
-from jaxdis.encoders import _simulated, _simulated_changes
+from jaxdis.encoders import _simulated
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._metric import metric_seed
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
 INTERVENTIONS = {
-    metric.source.function: (vars(_simulated) | vars(_simulated_changes))[metric.source.name]
+    metric.source.function: vars(_simulated)[metric.source.name]
     for metric in METRICS.values()
     if metric.about is not None and metric.about.intervenes
 }

@@ -12,7 +12,6 @@ from jaxdis._core.display import Progress
 from jaxdis._core.options import Count, checked_devices, checked_value
 from jaxdis.codes import stack
 from jaxdis.evaluation._costs import Load, OnMemory, Size, affordable
-from jaxdis.evaluation._factor_kinds import check_circular, left_out_of
 from jaxdis.evaluation._groups import check_groups
 from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._member import MemberCodes, Shared
@@ -21,7 +20,7 @@ from jaxdis.evaluation._missing_values import check_gaps, pieces_of
 from jaxdis.evaluation._null import NO_NULL, Null, judged_by_chance
 from jaxdis.evaluation._warnings import warn_of_constant
 from jaxdis.metrics._metric import divided
-from jaxdis.metrics._plan import Plan, check_plan, plan_of
+from jaxdis.metrics._plan import Plan, check_circular, check_plan, left_out_of, plan_of
 from jaxdis.metrics._presets import preset_metrics
 
 MOST_REPLICATES = 10**6

@@ -1,9 +1,11 @@
-"""A plan: metrics under their columns' names, checked, and what they ask from the samples."""
+"""A plan: metrics under their columns' names, checked, and what they ask from samples and kinds of factors."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from jaxdis._core.lookup import look_up, names_of, some_of
 from jaxdis._core.options import shown
+from jaxdis._core.spec import Spec
+from jaxdis.factors import Factors
 from jaxdis.metrics._metric import Metric
 from jaxdis.metrics._metric_table import METRICS
 
@@ -103,3 +105,49 @@ def check_plan(plan: Plan, n: int, sizes: tuple[int | None, ...], given: Collect
             f"factors: must have at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
             "cut them into classes by Factors.binned, or leave these metrics out"
         )
+
+
+def without_order(source: Spec) -> str:
+    """What a function does with a factor whose classes have no order, in words."""
+    if source.needs_order:
+        return "are left out"
+    return "have an indicator for each class" if source.traits.of_values else "count by class"
+
+
+def on_a_line(sources: Mapping[str, Spec]) -> list[str]:
+    """Who reads continuous factors as numbers on a line."""
+    return [
+        name
+        for name, source in sources.items()
+        if source.traits.on_a_line or "neural" in dict(source.options).values()  # the estimator of an option
+    ]
+
+
+def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
+    """Check that no metric reads a circular factor as a number on a line.
+
+    Args:
+      sources: what reads the samples, by metric.
+    """
+    angles = [name for name, kind in zip(factors.names, factors.kinds, strict=True) if kind == "circular"]
+    refused = on_a_line(sources)
+    if angles and refused:
+        raise ValueError(
+            f"factors: must not be circular for {', '.join(refused)}, got {some_of(angles)}; leave these metrics "
+            f"out, or read the table with kinds={{{angles[0]!r}: 'continuous'}} or 'classes'"
+        )
+
+
+def left_out_of(plan: Plan, sizes: Sequence[int | None], periods: Sequence[float | None] | None) -> dict[str, str]:
+    """The reasons by metric.
+
+    Args:
+      sizes, periods: as in :class:`jaxdis.Factors`.
+    """
+    reasons = dict.fromkeys(
+        of_classes(plan, tuple(sizes)), "it needs classes and was left out; Factors.binned makes some"
+    )
+    if any(periods or ()):
+        lines = on_a_line({name: metric.source for name, metric in plan})
+        reasons |= dict.fromkeys(lines, "it reads an angle as a number on a line and was left out")
+    return reasons

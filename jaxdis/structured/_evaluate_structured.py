@@ -27,12 +27,12 @@ from jaxdis._core.options import (
     shown,
 )
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._factor_kinds import check_circular
 from jaxdis.evaluation._inputs import check_codes, check_numbers, read_codes
 from jaxdis.evaluation._scores import Scores
 from jaxdis.evaluation._warnings import warn_of_non_finite
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import SPLIT_SEED, apply
+from jaxdis.metrics._plan import check_circular
 from jaxdis.relations import RELATIONS
 from jaxdis.relations._tree_importances import PRESETS
 from jaxdis.scores._structure import Levels, Structure

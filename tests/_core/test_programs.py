@@ -43,7 +43,7 @@ def untraced(monkeypatch):
 
     def begin():
         jax.clear_caches()
-        monkeypatch.setattr(member, "_samples", None)
+        monkeypatch.setattr(member, "roles_of", None)
 
     return begin
 

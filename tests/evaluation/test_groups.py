@@ -11,8 +11,7 @@ import jaxdis
 from jaxdis import METRICS, RELATIONS, Factors, evaluate
 from jaxdis._core import random
 from jaxdis._learners.logistic import fit_logistic_validated
-from jaxdis.evaluation._dependence import signs_of
-from jaxdis.evaluation._groups import as_groups
+from jaxdis.evaluation._groups import as_groups, signs_of
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._null import Null
 from jaxdis.factors import Sample
