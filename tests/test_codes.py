@@ -122,6 +122,9 @@ def test_a_ragged_zoo_scores_each_member_as_if_it_were_alone():
         alone = jaxdis.evaluate(given, factors, names, 0, test=(given, factors))
         for name in names:
             np.testing.assert_allclose(scores[name][member], alone[name], rtol=1e-5)
+    blind = {"blind": jaxdis.Direct(jaxdis.metrics.Spec(lambda codes, factors: None))}  # takes padding for codes
+    with pytest.raises(ValueError, match="active: needs metrics that read it, got 1 of 1"):
+        jaxdis.evaluate([WIDE, NARROW], factors, blind, ragged=True)
     with pytest.raises(ValueError, match="active: must be left to ragged=True"):
         jaxdis.evaluate([WIDE, NARROW], factors, "mig", ragged=True, active=[True] * 4)
     with pytest.raises(ValueError, match="codes: must be one array.*jaxdis.stack"):

@@ -110,9 +110,9 @@ class Request:
         options, null = _checked(options), Null.of(null, weights=weights) if null else NO_NULL
         arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
         arrays["groups"] = groups
-        given = frozenset(name for name, array in arrays.items() if array is not None)
         if options.pop("ragged"):
-            codes, arrays = _stacked(codes, arrays)
+            codes, arrays = _stacked(codes, arrays)  # which tells the codes that are there by ``active``
+        given = frozenset(name for name, array in arrays.items() if array is not None)
         pairs = [arrays[role] for role in ("test", "validation") if role in given and is_pair(arrays[role])]
         gaps = any(getattr(each, "present", None) is not None for each in (factors, *(pair[1] for pair in pairs)))
         if gaps:
