@@ -105,8 +105,10 @@ class Request:
     ) -> "Request":
         """Check what :func:`jaxdis.evaluate` is given; a ``plan``, in place of metrics, was checked."""
         standard = plan is None and preset is None and isinstance(metrics, str) and metrics == "standard"
-        if plan is None:
-            plan = plan_of(metrics if preset is None else preset_metrics(preset, metrics))
+        if preset is not None:
+            plan = plan_of(preset_metrics(preset, metrics if plan is None else dict(plan)))
+        elif plan is None:
+            plan = plan_of(metrics)
         options, null = _checked(options), Null.of(null, weights=weights) if null else NO_NULL
         arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
         arrays["groups"] = groups
@@ -187,10 +189,6 @@ class Request:
         """The same request with metrics that are not computed from its samples, in the order of ``plan``."""
         kept = tuple(each for each in plan if each[0] not in self.reasons)
         return dataclasses.replace(self, asked=plan, plan=kept)
-
-    def with_plan(self, plan: Plan) -> "Request":
-        """The same request for the same metrics with other options."""
-        return dataclasses.replace(self, asked=plan, plan=plan)
 
     def at(self, rows: np.ndarray, key) -> "Request":
         """The same request for some of the samples, with another key; only for samples that nothing else describes."""

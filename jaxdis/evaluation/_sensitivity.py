@@ -177,7 +177,19 @@ def sensitivity(
     for name in ("test", "weights", "variances", "validation", "groups"):
         if arguments.get(name) is not None:
             raise ValueError(f"arguments: must have no `{name}`, since subsets of the samples are drawn, got one")
-    request = Request.of(codes, factors, key=key, plan=plan, groups=groups, **arguments)
+    options = {name: values_to_try(name, values) for name, values in (options or {}).items()}
+    choices = {name: _choices(metric, options) for name, metric in plan}
+    for option in options:
+        if not any(option in own for own in choices.values()):
+            known = sorted(set().union(*(metric.all_options for _, metric in plan)))
+            raise ValueError(f"options: must be among {', '.join(known)} for these metrics, got {shown(option)}")
+    settings = [
+        (name, metric.with_options(**dict(zip(choices[name], values, strict=True))))
+        for name, metric in plan
+        for values in itertools.product(*choices[name].values())
+    ]
+    columns = tuple((str(place), metric) for place, (_, metric) in enumerate(settings))
+    request = Request.of(codes, factors, key=key, plan=columns, groups=groups, **arguments)
     m, n, _ = request.members.codes.shape
     if m < 3:
         raise ValueError(f"codes: must have at least three members, to be ranked, got {m}")
@@ -187,21 +199,8 @@ def sensitivity(
     seeds = tuple(dict.fromkeys(checked_value("seeds", Seed, seed) for seed in seeds))
     if not seeds:
         raise ValueError("seeds: must be at least one, got none")
-    options = {name: values_to_try(name, values) for name, values in (options or {}).items()}
-    choices = {name: _choices(metric, options) for name, metric in plan}
-    for option in options:
-        if not any(option in own for own in choices.values()):
-            known = sorted(set().union(*(metric.all_options for _, metric in plan)))
-            raise ValueError(f"options: must be among {', '.join(known)} for these metrics, got {shown(option)}")
     if len(sizes) * len(seeds) == 1 and not any(choices.values()):
         raise ValueError("options: must be given, or several samples or seeds, got nothing to choose from")
-    settings = [
-        (name, metric.with_options(**dict(zip(choices[name], values, strict=True))))
-        for name, metric in plan
-        for values in itertools.product(*choices[name].values())
-    ]
-    settings_by_column = tuple((str(place), metric) for place, (_, metric) in enumerate(settings))
-    request = request.with_plan(settings_by_column)
     tables = {name: [] for name, _ in plan}
     with reported(progress, "scoring", "evaluations") as show:
         for done, (size, seed) in enumerate(itertools.product(sizes, seeds), 1):

@@ -1,8 +1,10 @@
 """Scores as a table: members, selections, files, and what other table tools make of them."""
 
+import copy
 import csv
 import io
 import json
+import pickle
 from html.parser import HTMLParser
 
 import numpy as np
@@ -222,3 +224,25 @@ def test_a_prefix_makes_a_flat_dict_of_numbers():
         "val/b/dci.informativeness": 0.75,
     }
     assert all(isinstance(value, float) for value in flat.values())
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda scores: pickle.loads(pickle.dumps(scores))])
+def test_copies_know_whose_field_a_column_is(copied):
+    scores = copied(table(2, ["a", "b"]))
+    assert [(column.metric, column.field) for column in scores] == [("mig", "score"), ("dci", "informativeness")]
+    assert scores["b"].to_dict() == table(2, ["a", "b"])["b"].to_dict()
+
+
+def test_scores_stay_as_they_were_computed():
+    scores = table()
+    for change in (
+        lambda: scores.update(mig=0.0),
+        lambda: scores.pop("mig"),
+        lambda: scores.clear(),
+        lambda: scores.setdefault("other", 1.0),
+        lambda: scores.__setitem__("mig", 0.0),
+        lambda: scores.__delitem__("mig"),
+    ):
+        with pytest.raises(TypeError, match="must stay as computed"):
+            change()
+    assert same(scores, table())
