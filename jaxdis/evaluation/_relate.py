@@ -14,6 +14,7 @@ from jaxdis.evaluation._run import numbered
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply
 from jaxdis.relations import RELATIONS, Relation
+from jaxdis.relations._samples import candidates
 
 
 @single_precision
@@ -43,6 +44,8 @@ def relate(
     for name, value in arrays.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
+    if spec.needs_validation and validation is None:
+        candidates(spec.traits.chooses, spec.all_options[spec.traits.chooses], None)  # says among which values
     request = Request.of(codes, factors, key=key, plan=((spec.name, Blend(spec, "matching")),), **arrays, groups=groups)
     if not request.single:
         raise ValueError(f"codes: must have shape [n, d] (one member), got {request.members.codes.shape}")
