@@ -260,7 +260,13 @@ class Factors:
 
     def alike(self, values) -> "Factors":
         """The same factors on other samples, given as :class:`Factors` or as an array in this form; not checked."""
-        values = values.values if isinstance(values, Factors) else jnp.asarray(values, self.values.dtype)
+        if isinstance(values, Factors):
+            if values.present is not None or (values.classes and self.classes and values.classes != self.classes):
+                raise ValueError(
+                    "factors: must be complete and number classes alike on all samples; use jaxdis.evaluate"
+                )
+            values = values.values
+        values = jnp.asarray(values, self.values.dtype)
         return dataclasses.replace(self.bare(), values=values)
 
     @property

@@ -199,6 +199,10 @@ class Metric:
             if isinstance(factors, jax.core.Tracer):
                 raise ValueError("factors: must be jaxdis.Factors where they are traced, got an array without sizes")
             factors = Factors.of(factors)
+        if factors.present is not None:
+            Factors.checked(factors)  # says that values are missing
+        if groups is not None and not isinstance(groups, jax.core.Tracer):
+            groups = np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int32)
         codes, key = jnp.asarray(codes, jnp.float32), checked_key(key)
         sample = Sample(codes, factors.bare(), _counted(weights), _array(variances), _array(groups))
         pairs = (

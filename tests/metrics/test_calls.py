@@ -103,6 +103,22 @@ def test_arguments_are_those_of_an_evaluation():
     assert METRICS["mcc"](CODES, VALUES, active=active).score == pytest.approx(float(scores["mcc"]), abs=1e-6)
 
 
+def test_groups_may_be_text_or_numbers_with_gaps():
+    named, spread = np.repeat(["u", "v", "w", "x"], 30), np.repeat([7, 2, 90, 40], 30)
+    for groups in (named, spread):
+        expected = evaluate(CODES, VALUES, "r2_linear", 3, groups=groups)["r2_linear"]
+        assert METRICS["r2_linear"](CODES, VALUES, 3, groups=groups).score == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_what_would_be_misread_is_refused():
+    table = {"shape": [None, *VALUES[1:, 0].tolist()], "size": VALUES[:, 1].tolist()}
+    with pytest.raises(ValueError, match="factors: must have a value in every sample"):
+        METRICS["mig"](CODES, Factors.from_table(table, missing="each"))
+    one, other = (Factors.from_table({"shape": [*names] * 40}) for names in (("a", "b", "c"), ("b", "c", "d")))
+    with pytest.raises(ValueError, match="number classes alike"):
+        METRICS["r2_linear"](CODES, one, test=(CODES, other))
+
+
 def test_traced_factors_must_say_their_sizes():
     with pytest.raises(ValueError, match="factors: must be jaxdis.Factors where they are traced"):
         jax.jit(lambda values: METRICS["mig"](CODES, values).score)(VALUES)
