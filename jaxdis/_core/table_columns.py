@@ -14,33 +14,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from jaxdis._core import table_files
 from jaxdis._core.files import open_regular
-from jaxdis._core.lookup import printable, some_of
+from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Positive, checked_value, listed, shown
-from jaxdis._core.table_files import (
-    ARRAY_SUFFIXES,
-    ARROW_SUFFIXES,
-    CELL_SUFFIXES,
-    TEXT_SUFFIXES,
-    check_file,
-    check_format,
-    check_plain,
-    is_cells,
-    parsed,
-    read_annotations,
-    read_arrays,
-    read_arrow,
-    read_columns,
-    read_npy,
-    selected,
-    suffix_of,
-)
+from jaxdis._core.table_files import parsed, read_arrays, to_read
 
-# Files of tables, and all kinds of files that hold factors.
-SUFFIXES = (*TEXT_SUFFIXES, *ARROW_SUFFIXES)
-FACTOR_SUFFIXES = (*SUFFIXES, ".json", *ARRAY_SUFFIXES, *CELL_SUFFIXES)
+# Files of tables.
+SUFFIXES = (*table_files.TEXT_SUFFIXES, *table_files.ARROW_SUFFIXES)
 # How pandas marks a missing value among others, besides NaN and None.
 _NO_VALUE = ("NAType", "NaTType")
+# What pandas, pyarrow and others call an index that has no name.
+_INDEX = re.compile(r"(Unnamed: \d+(\.\d+)*|__index_level_\d+__)?")
 
 
 class Column(NamedTuple):
@@ -56,57 +41,89 @@ class Column(NamedTuple):
 
 def columns_of(table, wanted: Sequence[str] = ()) -> dict[str, Column]:
     """A table's columns by name; those wanted in their order, or all but an index."""
+    where = "table"
     if isinstance(table, str | os.PathLike):
-        return _columns_of_file(Path(table), wanted)
+        path, (file, _) = Path(table), table_files.file_and_part(table)
+        where, suffix = path.name, table_files.format_of(file, FACTOR_SUFFIXES, "factors")
+        table = _READERS[suffix](path, wanted)
     given = _as_mapping(table, wanted)
     names = [name if isinstance(name, str) else f"factor_{name}" for name in given]
     if len(set(names)) < len(names):
-        raise ValueError(f"table: must have columns of distinct names, got {some_of(names)}")
+        raise ValueError(f"{where}: must have columns of distinct names, got {some_of(names)}")
     columns = dict(zip(names, given.values(), strict=True))
-    unknown = [name for name in wanted if name not in columns]
-    if unknown:
-        raise ValueError(f"columns: must be among {some_of(columns)}, got {shown(unknown[0])}")
-    columns = {name: _column(name, values) for name, values in columns.items() if name in wanted or not wanted}
+    for name in wanted:
+        if name not in columns:
+            raise ValueError(f"columns: must be among {some_of(columns)}, got {shown(name)}")
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"columns: must be named once each, got {some_of(wanted)}")
+    columns = {name: _column(where, name, columns[name]) for name in wanted or columns}
     lengths = [f"{len(column.entries):,} in {name}" for name, column in columns.items()]
     if len({len(column.entries) for column in columns.values()}) != 1:
-        raise ValueError(f"table: must have columns of equal length, got {some_of(lengths) or 'none'}")
-    return selected(columns, wanted, "table")
+        raise ValueError(f"{where}: must have columns of equal length, got {some_of(lengths) or 'none'}")
+    if wanted:
+        return columns
+    kept = {name: each for name, each in columns.items() if not (_INDEX.fullmatch(name) and differ(each.entries))}
+    if not kept:
+        raise ValueError(f"{where}: must have columns besides an index, got none; name the index to read it")
+    return kept
 
 
-def _columns_of_file(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
-    suffix = suffix_of(path)
-    if suffix in TEXT_SUFFIXES:
-        return {name: Column(entries) for name, entries in read_columns(path, wanted).items()}
-    if suffix in ARROW_SUFFIXES:
-        table = read_arrow(path, wanted)
-        check_plain(path, table)
-        return selected(_arrow_columns(table), wanted, path.name)
-    if is_cells(path):
-        return columns_of(read_annotations(path), wanted)
-    check_file(path)
-    if suffix == ".json":
-        return columns_of(_read_json(path), wanted)
-    check_format(path, FACTOR_SUFFIXES, "factors")
-    if suffix not in FACTOR_SUFFIXES:
-        raise ValueError(f"{printable(path)}: must be {', '.join(FACTOR_SUFFIXES)}, got {suffix or 'no suffix'}")
-    arrays = {"factors": read_npy(path)} if suffix == ".npy" else read_arrays(path, ("factors", "names", "sizes"))
+def differ(entries: Sequence) -> bool:
+    """Whether a column holds whole numbers, no two of which are equal, as an index does."""
+    return len(set(entries)) == len(entries) and all(isinstance(entry, int) for entry in entries)
+
+
+def _read_text(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+    return {name: Column(entries) for name, entries in table_files.read_text(path, wanted).items()}
+
+
+def _read_arrow(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
+    return _arrow_columns(table_files.read_arrow(path, wanted), path.name)
+
+
+def _read_arrays(path: Path, _wanted) -> Mapping:
+    """The array ``factors``, whose names and sizes may stand beside it, or else one array for each column."""
+    arrays = read_arrays(path, ("factors", "names", "sizes"))
     if arrays.get("factors") is None:
-        columns = {name: array for name, array in read_arrays(path, tuple(arrays)).items() if array.ndim == 1}
-        return columns_of(columns, wanted)
+        return {name: array for name, array in read_arrays(path, tuple(arrays)).items() if array.ndim == 1}
     factors = arrays["factors"]
     factors = factors[:, None] if factors.ndim == 1 else factors
     if factors.ndim != 2:
         raise ValueError(f"factors: must have shape [n, k] (samples, factors), got {factors.shape}")
-    names, sizes = names_of(arrays.get("names")), sizes_of(arrays.get("sizes"))
-    names = names or [f"factor_{j}" for j in range(factors.shape[1])]
-    k = factors.shape[1]
+    k, names, sizes = factors.shape[1], names_of(arrays.get("names")), sizes_of(arrays.get("sizes"))
+    names = names or [f"factor_{j}" for j in range(k)]
     if len(set(names)) != k or len(names) != k or (sizes is not None and len(sizes) != k):
         raise ValueError(f"names, sizes: must have {k} entries, one per factor, got {shown(names)}, {shown(sizes)}")
-    columns = columns_of(dict(zip(names, factors.T, strict=True)), wanted)
+    columns = {name: _column("table", name, column) for name, column in zip(names, factors.T, strict=True)}
     for name, size in zip(names, sizes or (), strict=bool(sizes)):
-        if name in columns:
-            columns[name] = columns[name]._replace(order=size and tuple(range(size)), continuous=size is None)
+        columns[name] = columns[name]._replace(order=size and tuple(range(size)), continuous=size is None)
     return columns
+
+
+def _read_json(path: Path, _wanted) -> Mapping:
+    """A mapping from names to columns: as such in a file, or a list of rows."""
+    try:
+        with open_regular(path) as file:
+            table = json.loads(file.read().decode("utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: must be JSON, got another file or one that is cut short ({error})") from None
+    if isinstance(table, list) and table and all(isinstance(row, dict) for row in table):
+        names = dict.fromkeys(name for row in table for name in row)
+        return {name: [row.get(name) for row in table] for name in names}
+    if not isinstance(table, dict):
+        raise ValueError(f"{path.name}: must be a list of rows or an object of columns, got {type(table).__name__}")
+    return table
+
+
+# What reads the factors, or the table that holds them, in each kind of file.
+_READERS = {
+    **dict.fromkeys(table_files.TEXT_SUFFIXES, _read_text),
+    **dict.fromkeys(table_files.ARROW_SUFFIXES, _read_arrow),
+    ".json": _read_json,
+    **dict.fromkeys(table_files.ARRAY_SUFFIXES, _read_arrays),
+    **dict.fromkeys(table_files.CELL_SUFFIXES, lambda path, _wanted: table_files.read_annotations(path)),
+}
+FACTOR_SUFFIXES = tuple(_READERS)
 
 
 def _as_mapping(table, wanted: Sequence[str]) -> dict[Any, Any]:
@@ -134,16 +151,16 @@ def _as_mapping(table, wanted: Sequence[str]) -> dict[Any, Any]:
         kind = type(table).__name__
         raise ValueError(f"table: {kind} needs pyarrow (pip install pyarrow), or give a mapping of columns") from None
     table = pyarrow.table(table) if arrow else interchange.from_dataframe(table)
-    return dict(_arrow_columns(table.select(wanted) if wanted and set(wanted) <= set(table.column_names) else table))
+    return _arrow_columns(table.select(to_read(table.column_names, wanted)) if wanted else table)
 
 
-def _arrow_columns(table) -> dict[str, Column]:
+def _arrow_columns(table, where: str = "table") -> dict[str, Column]:
     """An Arrow table's columns, with what pandas wrote about categories: their order, also where Arrow sees none."""
     said = json.loads((table.schema.metadata or {}).get(b"pandas", b"{}")).get("columns", ())
     declared = {each["field_name"]: each["metadata"] for each in said if each.get("pandas_type") == "categorical"}
     columns = {}
     for name, values in zip(table.column_names, table.columns, strict=True):
-        column = columns[name] = _column(name, values)
+        column = columns[name] = _column(where, name, values)
         of_pandas = declared.get(name)
         if hasattr(values.type, "ordered") and (values.type.ordered or of_pandas):
             values = values.unify_dictionaries()
@@ -158,49 +175,29 @@ def _categories(values) -> tuple:
     return tuple(value for value in dict.fromkeys(parsed(list(values))) if value is not None)
 
 
-def _column(name: str, values) -> Column:
+def _column(where: str, name: str, values) -> Column:
     if isinstance(values, Column):
         return values
     kind = getattr(values, "dtype", None) or getattr(values, "type", None)
-    if getattr(kind, "kind", "") in tuple("mMcV"):
-        raise ValueError(_refusal(name, kind))
     if getattr(values, "ndim", 1) != 1:
-        raise ValueError(f"table: column {shown(name)} must have one entry per row, got shape {values.shape}")
+        raise ValueError(f"{where}: column {shown(name)} must have one entry per row, got shape {values.shape}")
     read = next((getattr(values, name) for name in ("to_pylist", "to_list", "tolist") if hasattr(values, name)), None)
     if read is None and not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        raise ValueError(f"table: column {shown(name)} must hold one entry per row, got {shown(values)}")
+        raise ValueError(f"{where}: column {shown(name)} must hold one entry per row, got {shown(values)}")
     entries = [entry.item() if isinstance(entry, np.generic) else entry for entry in (read() if read else values)]
     entries = [None if type(entry).__name__ in _NO_VALUE else entry for entry in entries]
-    odd = next((entry for entry in entries if not isinstance(entry, str | int | float | None)), None)
+    odd = next((type(entry).__name__ for entry in entries if not isinstance(entry, str | int | float | None)), None)
+    odd = kind if getattr(kind, "kind", "") in tuple("mMcV") else odd
     if odd is not None:
-        raise ValueError(_refusal(name, type(odd).__name__))
+        raise ValueError(
+            f"{where}: column {shown(name)} must hold numbers, text or truth values, got {odd}; convert it, or "
+            "leave it out by columns= (--columns)"
+        )
     categories = getattr(kind, "categories", None)
     # A Categorical of polars numbers its categories as they come; an Enum declares them in order.
     ordered = getattr(kind, "ordered", None if categories is None else type(kind).__name__ == "Enum")
     listed = categories is not None and (ordered or hasattr(kind, "ordered"))
     return Column(parsed(entries), _categories(categories) if listed else None, ordered=ordered)
-
-
-def _refusal(name: str, kind) -> str:
-    return (
-        f"table: column {shown(name)} must hold numbers, text or truth values, got {kind}; convert it, or leave it out "
-        "by columns="
-    )
-
-
-def _read_json(path: Path):
-    """A mapping from names to columns: as such in a file, or a list of rows."""
-    try:
-        with open_regular(path) as file:
-            table = json.loads(file.read().decode("utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"{path.name}: must be JSON, got another file or one that is cut short ({error})") from None
-    if isinstance(table, list) and table and all(isinstance(row, dict) for row in table):
-        names = dict.fromkeys(name for row in table for name in row)
-        return {name: [row.get(name) for row in table] for name in names}
-    if not isinstance(table, dict):
-        raise ValueError(f"{path.name}: must be a list of rows or an object of columns, got {type(table).__name__}")
-    return table
 
 
 def sizes_of(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:

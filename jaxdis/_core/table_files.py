@@ -14,9 +14,8 @@ import re
 import types
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -28,45 +27,26 @@ from jaxdis._core.options import shown
 # What separates the columns of each kind of text; of .txt, what its first line holds.
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ""}
 TEXT_SUFFIXES = (*SEPARATORS, *(f"{suffix}.gz" for suffix in SEPARATORS))
+ARRAY_SUFFIXES = (".npz", ".npy", ".safetensors")
+CELL_SUFFIXES = (".h5ad", ".zarr")
 # Files that hold several arrays, one of which is named after a colon.
 _WITH_PARTS = re.compile(r"(.+\.(?:h5ad|zarr|npz|safetensors|parquet|feather|arrow)):(.+)", re.DOTALL)
 _PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
-# How to load, in Python, what only another library reads; some of these are pickles, which can run anything.
-_ARRAYS = {
-    **dict.fromkeys((".pt", ".pth", ".ckpt", ".bin"), "torch.load({name!r}).numpy()"),
-    **dict.fromkeys((".pkl", ".pickle"), "pickle.load(open({name!r}, 'rb'))"),
-    ".mat": "scipy.io.loadmat({name!r})[{array!r}]",
-    **dict.fromkeys((".h5", ".hdf5"), "h5py.File({name!r})[{array!r}][:]"),
-    ".nc": "xarray.open_dataset({name!r})[{array!r}].to_numpy()",
-}
-_FRAMES = {
-    **dict.fromkeys((".xlsx", ".xls", ".ods"), "pandas.read_excel({name!r})"),
-    **dict.fromkeys((".jsonl", ".ndjson"), "pandas.read_json({name!r}, lines=True)"),
-    **{
-        f"{text}{packed}": "pandas.read_csv({name!r}, sep=None, engine='python')"
-        for text in SEPARATORS
-        for packed in _PACKED[1:]
-    },
-    ".orc": "pandas.read_orc({name!r})",
-    ".dta": "pandas.read_stata({name!r})",
-    ".sav": "pandas.read_spss({name!r})",
-}
-_CELLS = {".h5mu": "mudata.read_h5mu({name!r})['rna']", ".loom": "anndata.read_loom({name!r})"}
+# What only another library reads, as an array, a frame of columns or cells, and how to load it in Python; some of these
+# are pickles, which can run anything.
+_CONVERSIONS = json.loads(Path(__file__).with_name("conversions.json").read_text())
 MISSING = frozenset(("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NULL", "null", "None", "?", "-", "nan", "NaN", "NaT"))
 # What pandas, pyarrow and others call an index that has no name.
 _INDEX = re.compile(r"(Unnamed: \d+(\.\d+)*|__index_level_\d+__)?")
 _WORDS = {",": "comma", "\t": "tab", " ": "blank"}
 
-Columns = dict[str, list[int | float | str | None]]
 
-
-def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
+def read_text(path: Path, wanted: Sequence[str] = ()) -> dict[str, list[int | float | str | None]]:
     """Read a table: its columns' names, and each one's entries as numbers, text, or None where one is missing.
 
     Args:
       path: ``.csv``, ``.tsv``, or ``.txt`` (separated by commas, tabs or blanks), or the same packed as ``.gz``.
-      wanted: column names, in the order wanted. If empty, all but the index that a data frame was saved with: what the
-        file's own description calls one, and a nameless column that numbers the rows.
+      wanted: as :func:`to_read`.
 
     Contract:
 
@@ -74,26 +54,24 @@ def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
     - In text separated by blanks or tabs, a first line that is one entry short leaves the first column without a name;
       this column is dropped. So is a line before it that holds nothing but how many rows follow, as in CelebA's lists.
     """
-    path = Path(path)
-    check_file(path)
-    columns = {name: parsed(entries) for name, entries in _text(path, list(wanted)).items()}
-    return selected(columns, wanted, path.name)
+    try:
+        with open_regular(path) as file:
+            text = gzip.decompress(file.read()) if path.suffix.lower() == ".gz" else file.read()
+        lines = _lines(text.decode("utf-8-sig"), _separator(path))
+    except (csv.Error, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path.name}: must have text in columns with a head, got bytes or quotes that are none ({error})"
+        ) from None
+    for end in (-1, 0):
+        while lines and len(lines[end]) < 2 and not "".join(lines[end]).strip():
+            lines.pop(end)
+    columns = _under_names(path, lines)
+    return {name: parsed(columns[name]) for name in to_read(columns, wanted)}
 
 
-def selected(columns: Mapping[str, Any], wanted: Sequence[str], where: str) -> dict[str, Any]:
-    """The columns wanted, in their order, or all but an index."""
-    if len(set(wanted)) < len(wanted):
-        raise ValueError(f"columns: must be named once each, got {some_of(wanted)}")
-    if wanted:
-        return {name: columns[name] for name in wanted}
-    kept = {
-        name: column
-        for name, column in columns.items()
-        if not _INDEX.fullmatch(name) or not differ(getattr(column, "entries", column))
-    }
-    if not kept:
-        raise ValueError(f"{where}: must have columns besides an index, got none; name the index to read it")
-    return kept
+def to_read(names: Iterable[str], wanted: Sequence[str]) -> list[str]:
+    """The columns that are wanted; all if none are, or if one is not there, of which others tell."""
+    return list(wanted) if wanted and set(wanted) <= set(names) else list(names)
 
 
 def check_file(path: Path, advice: str = "") -> None:
@@ -118,29 +96,26 @@ def file_and_part(path: str | Path) -> tuple[Path, str | None]:
     return (Path(path), None) if found is None or Path(path).exists() else (Path(found[1]), found[2])
 
 
-def check_format(path: Path, read: Sequence[str], array: str) -> None:
-    """Refuse a file in a format that only another library reads, with Python lines that convert it."""
+def format_of(path: Path, read: Collection[str], array: str, advice: str = "") -> str:
+    """Which of the formats that are read a file has; another one is refused, with Python lines that convert it."""
+    check_file(path, advice)
     suffix, name = suffix_of(path), path.name
-    load = (_ARRAYS | _FRAMES | _CELLS).get(suffix)
-    if suffix in read or (load is None and path.suffix not in _PACKED):
-        return
-    words = "unpack it"
-    if load is not None:
+    if suffix in read:
+        return suffix
+    words = "; unpack it" if path.suffix in _PACKED else ""
+    if suffix in _CONVERSIONS:
+        load, kind = _CONVERSIONS[suffix]
         save = f"numpy.save('{array}.npy', x)"
-        if suffix in _FRAMES and array != "codes":
+        if kind == "frame" and array != "codes":
             save = f"x.to_csv('{array}.csv', index=False)"
-        if suffix in _CELLS:
+        if kind == "cells":
             save = f"x.write_h5ad({path.stem + '.h5ad'!r})"
-        words = f"convert it in Python: x = {load.format(name=name, array=array)}; {save}"
-    raise ValueError(f"{printable(path)}: must be {', '.join(read)}, got {suffix}; {words}")
+        words = f"; convert it in Python: x = {load.format(name=name, array=array)}; {save}"
+    raise ValueError(f"{printable(path)}: must be {', '.join(read)}, got {suffix or 'no suffix'}{words}")
 
 
 def matching(texts: Sequence[str | Path]) -> list[Path]:
-    """Paths, and those that match patterns, each listed once.
-
-    Raises:
-      ValueError: if there are none.
-    """
+    """Paths, and those that match patterns, each listed once; at least one."""
     paths = [path for text in map(str, texts) for path in (sorted(glob.glob(text)) or [text])]
     if not paths:
         raise ValueError("files: must have at least one file, got none")
@@ -158,12 +133,6 @@ def named_files(paths: Sequence[Path]) -> dict[str, Path]:
 def differ(entries: Sequence) -> bool:
     """Whether a column holds whole numbers, no two of which are equal, as an index does."""
     return len(set(entries)) == len(entries) and all(isinstance(entry, int) for entry in entries)
-
-
-def check_wanted(path: Path, names: Sequence[str], wanted: Sequence[str]) -> None:
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        raise ValueError(f"columns: {path.name} has {some_of(names)}, got {shown(unknown[0])}")
 
 
 def parsed(entries: Sequence) -> list[int | float | str | None]:
@@ -186,23 +155,6 @@ def _value(entry) -> int | float | str | None:
         except ValueError:
             continue
     return entry
-
-
-def _text(path: Path, wanted: list[str]) -> dict[str, list]:
-    try:
-        with open_regular(path) as file:
-            text = gzip.decompress(file.read()) if path.suffix.lower() == ".gz" else file.read()
-        lines = _lines(text.decode("utf-8-sig"), _separator(path))
-    except (csv.Error, UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(
-            f"{path.name}: must have text in columns with a head, got bytes or quotes that are none ({error})"
-        ) from None
-    for end in (-1, 0):
-        while lines and len(lines[end]) < 2 and not "".join(lines[end]).strip():
-            lines.pop(end)
-    columns = _under_names(path, lines)
-    check_wanted(path, list(columns), wanted)
-    return {name: columns[name] for name in wanted or columns}
 
 
 def _separator(path: Path) -> str:
@@ -280,16 +232,17 @@ MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"
 # Deflate packs at most 1,032 to 1; arrays of numbers are nowhere near that unless they are constant.
 MOST_PACKED = 200
 SMALL = 64 << 20
-ARRAY_SUFFIXES = (".npz", ".npy", ".safetensors")
 
 
 def read_arrays(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None]:
-    """:func:`read_npz`, or the same for a ``.safetensors`` file."""
-    return _read_safetensors(path, known) if suffix_of(path) == ".safetensors" else read_npz(path, known)
+    """The arrays with these names; if there are none, all others' names, each with None.
 
-
-def read_npz(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None]:
-    """The arrays with these names; if there are none, all others' names, each with None."""
+    The one array in an ``.npy`` file, which is memory-mapped, has the first of the names.
+    """
+    if suffix_of(path) == ".npy":
+        return {known[0]: read_npy(path)}
+    if suffix_of(path) == ".safetensors":
+        return _read_safetensors(path, known)
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{printable(path)}: must be a .npz file, got another file or one that is cut short; make one "
@@ -367,64 +320,40 @@ _TITLES = {".parquet": "a Parquet file", ".feather": "a Feather file", ".arrow":
 ARROW_SUFFIXES = tuple(_TITLES)
 
 
-def read_arrow(path: Path, wanted: Sequence[str] = (), *, lists: bool = True):
-    """The table in a file: the columns wanted, or all but the index that a data frame was saved with."""
-    check_file(path)
-    arrow, types = _arrow(path.name)
+def read_arrow(path: Path, wanted: Sequence[str] = ()):
+    """The table in a file: the columns of :func:`to_read` among all but the index that a data frame was saved with."""
+    arrow = _arrow(path.name)
     try:
         with open_regular(path) as file:
-            table, schema = None, None
-            if suffix_of(path) == ".parquet":
-                schema = arrow.parquet.read_schema(file)
-            else:
-                table = _read_ipc(arrow, file)
-                schema = table.schema
+            table = None if suffix_of(path) == ".parquet" else _read_ipc(arrow, file)
+            schema = arrow.parquet.read_schema(file) if table is None else table.schema
             index = json.loads((schema.metadata or {}).get(b"pandas", b'{"index_columns": []}'))["index_columns"]
-            check_wanted(path, schema.names, wanted)
-            names = list(wanted) or [
-                name
-                for name in schema.names
-                if name not in index and (lists or not _is_list(schema.field(name).type, types))
-            ]
-            if len(set(names)) < len(names):
-                raise ValueError(f"{path.name}: must have columns of distinct names, got {some_of(names)}")
+            names = to_read(schema.names, wanted)
+            names = names if set(names) == set(wanted) else [name for name in names if name not in index]
             return arrow.parquet.read_table(file, columns=names) if table is None else table.select(names)
     except (arrow.ArrowException, OSError, json.JSONDecodeError, LookupError) as error:
         reason = f"must be {_TITLES[suffix_of(path)]}, got another file or one that is damaged ({str(error)[:200]})"
         raise ValueError(f"{path.name}: {reason}") from None
 
 
-def check_plain(path: Path, table) -> None:
-    """Check that all columns hold numbers or text."""
-    from pyarrow import types
-
-    plain = types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_large_string, types.is_null
-    plain = (*plain, getattr(types, "is_string_view", types.is_null))
-    for name, kind in zip(table.schema.names, table.schema.types, strict=True):
-        kind = kind.value_type if types.is_dictionary(kind) else kind
-        if not any(fits(kind) for fits in plain):
-            raise ValueError(
-                f"{path.name}: column {shown(name)} must hold numbers or text, got {kind}; convert it, or choose other "
-                "columns (--columns)"
-            )
-
-
 def codes_in_lists(path: Path, name: str | None = None) -> np.ndarray | None:
     """Codes ``[n, d]`` that a column holds as equally long lists; None for a file without such a column."""
-    table = read_arrow(path, [] if name is None else [name])
-    _, types = _arrow(path.name)
-    found = [each for each, kind in zip(table.schema.names, table.schema.types, strict=True) if _is_list(kind, types)]
-    if name is not None and not found:
-        kind = table.schema.types[0]
+    table = read_arrow(path, () if name is None else (name,))
+    found = [field.name for field in table.schema if is_list(field.type)]
+    if name is not None and name not in found:
+        kind = table.schema.field(name).type if name in table.schema.names else "no such column"
         raise ValueError(f"{path.name}: column {shown(name)} must hold lists of numbers, got {kind}")
-    if len(found) > 1:
+    if name is None and len(found) > 1:
         known = some_of([f"{path.name}:{each}" for each in found])
         raise ValueError(f"{path.name}: must name the column of codes, got {len(found)} of lists; there is {known}")
-    return _stacked(f"{path.name}: column {shown(found[0])}", table.column(found[0]), types) if found else None
+    name = name or (found[0] if found else None)
+    return None if name is None else _stacked(f"{path.name}: column {shown(name)}", table.column(name))
 
 
-def _stacked(where: str, column, types) -> np.ndarray:
+def _stacked(where: str, column) -> np.ndarray:
     """A column with lists as one array."""
+    from pyarrow import types
+
     rows = column.combine_chunks()
     rows = getattr(rows, "storage", rows)  # of tensors of one shape
     if rows.null_count:
@@ -440,7 +369,10 @@ def _stacked(where: str, column, types) -> np.ndarray:
     return rows.flatten().to_numpy(zero_copy_only=False).reshape(len(rows), *map(int, lengths))
 
 
-def _is_list(kind, types) -> bool:
+def is_list(kind) -> bool:
+    """Whether an Arrow type is that of lists."""
+    from pyarrow import types
+
     kind = getattr(kind, "storage_type", kind)
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
@@ -457,13 +389,12 @@ def _read_ipc(arrow, file):
 def _arrow(name: str):
     try:
         import pyarrow
-        from pyarrow import ipc, parquet, types  # noqa: F401, which makes them attributes
+        from pyarrow import ipc, parquet  # noqa: F401, which makes them attributes
     except ImportError:
         raise ValueError(f"{name}: needs pyarrow (pip install pyarrow), or the same table as .csv") from None
-    return pyarrow, types
+    return pyarrow
 
 
-CELL_SUFFIXES = (".h5ad", ".zarr")
 # The matrix itself, and matrices beside it.
 _MATRIX, _LAYERS = "X", "layers/"
 
@@ -479,10 +410,6 @@ def read_cells(path: Path):
     Args:
       path: ``cells.h5ad:KEY`` with a key in ``obsm``, ``cells.h5ad:X``, or ``cells.h5ad:layers/NAME``. The file alone
         has one representation, or nothing but the matrix ``X``.
-
-    Raises:
-      ValueError: for a missing or damaged file, or an unknown representation.
-      ModuleNotFoundError: without anndata, which the extra ``omics`` installs.
     """
     file, key = file_and_part(path)
     cells = _opened(file)

@@ -9,37 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core import table_columns as tables
+from jaxdis._core import table_files as files
 from jaxdis._core.lookup import printable, some_of
 from jaxdis._core.options import shown
-from jaxdis._core.table_columns import (
-    FACTOR_SUFFIXES,
-    FEW_CLASSES,
-    SUFFIXES,
-    Missing,
-    columns_and_kinds,
-    columns_of,
-    names_of,
-    sizes_of,
-)
-from jaxdis._core.table_files import (
-    ARRAY_SUFFIXES,
-    ARROW_SUFFIXES,
-    CELL_SUFFIXES,
-    MAKE_ONE,
-    check_file,
-    check_format,
-    codes_in_lists,
-    differ,
-    file_and_part,
-    is_cells,
-    read_annotations,
-    read_arrays,
-    read_arrow,
-    read_cells,
-    read_npy,
-    read_npz,
-    suffix_of,
-)
+from jaxdis._core.table_columns import Missing, columns_and_kinds, columns_of
+from jaxdis._core.table_files import MAKE_ONE, file_and_part, is_cells, read_arrays, suffix_of
 from jaxdis.factors import Factors
 
 # Classes of a factor that are listed by their names.
@@ -50,7 +25,7 @@ NAMES = ("codes", "factors", "names", "sizes", "variances")
 # Of slots: names of the levels of their structure, number of groups of samples, the background, factors without order.
 OF_SLOTS = ("levels", "groups", "background", "categorical")
 # What may hold codes.
-CODE_SUFFIXES = (*ARRAY_SUFFIXES, *SUFFIXES, *CELL_SUFFIXES)
+CODE_SUFFIXES = (*files.ARRAY_SUFFIXES, *tables.SUFFIXES, *files.CELL_SUFFIXES)
 
 
 class Arrays(NamedTuple):
@@ -98,20 +73,24 @@ def load_arrays(
     factors_path = None if factors_path is None or given is not None else Path(factors_path)
     if groups is not None:
         table = path if factors_path is None else factors_path
-        check_file(file_and_part(table)[0])
+        files.check_file(file_and_part(table)[0])
         others, entries = _grouped_once(table, groups, file_and_part(table)[0].stat().st_mtime_ns)
         arrays = load_arrays(path, factors_path, columns or others, missing, slots=slots)
         return arrays._replace(groups=entries)
     if is_cells(path) and given is None and factors_path in (None, file):
-        codes, annotations = read_cells(path)
+        codes, annotations = files.read_cells(path)
         names, kinds = columns_and_kinds(columns)
         given = Factors.from_table(annotations, names or None, kinds, missing)
         return Arrays(_kept(codes, given, path), given, None)
-    if suffix_of(file) in SUFFIXES and given is None and (factors_path == file or (columns and factors_path is None)):
+    if (
+        suffix_of(file) in tables.SUFFIXES
+        and given is None
+        and (factors_path == file or (columns and factors_path is None))
+    ):
         return _of_one_table(path, columns, missing)
     if (columns or missing != "error") and factors_path is None:
         option = "--columns" if columns else "--missing"
-        raise ValueError(f"{option}: goes with --factors FILE ({', '.join(FACTOR_SUFFIXES)}), got no such file")
+        raise ValueError(f"{option}: goes with --factors FILE ({', '.join(tables.FACTOR_SUFFIXES)}), got no such file")
     if factors_path == file:
         raise ValueError(f"--factors: must be another file than the codes, got {printable(path)} for both")
     arrays = _codes_of(path)
@@ -126,7 +105,7 @@ def load_arrays(
     if "factors" in arrays:
         raise ValueError(f"--factors: goes with an .npy of codes; {printable(path)} holds its own")
     if given is None:
-        check_file(factors_path)
+        files.check_file(factors_path)
         given = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
     codes, variances = (_kept(array, given, path, slots) for array in (codes, variances))
     return Arrays(codes, given, variances)
@@ -185,12 +164,12 @@ def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: in
 def _grouped_once(path: Path, name: str, _time: int) -> tuple[tuple[str, ...], list]:
     """A table's other columns, and the entries of the one that names groups; or an array in an ``.npz``."""
     file, _ = file_and_part(path)
-    if suffix_of(file) in ARRAY_SUFFIXES:
+    if suffix_of(file) in files.ARRAY_SUFFIXES:
         array = None if suffix_of(file) == ".npy" else read_arrays(file, (name,)).get(name)
         if array is None:
             raise ValueError(f"--groups: must be an array in the file, or a column of --factors, got {shown(name)}")
         return (), array.tolist()
-    table = read_annotations(file) if is_cells(path) else file
+    table = files.read_annotations(file) if is_cells(path) else file
     entries = columns_of(table, [name])[name].entries
     return tuple(column for column in columns_of(table) if column != name), entries
 
@@ -199,7 +178,7 @@ def _of_one_table(path: Path, columns: Sequence[str], missing: Missing) -> Array
     """Codes and factors from columns of one table: lists are codes; without lists, all columns that are no factors."""
     file, part = file_and_part(path)
     names, kinds = columns_and_kinds(columns)
-    codes = codes_in_lists(file, part) if suffix_of(file) in ARROW_SUFFIXES else None
+    codes = files.codes_in_lists(file, part) if suffix_of(file) in files.ARROW_SUFFIXES else None
     if codes is None and not names:
         raise ValueError(
             f"--factors: must be another file than the codes, or --columns must name the factors among "
@@ -207,7 +186,7 @@ def _of_one_table(path: Path, columns: Sequence[str], missing: Missing) -> Array
         )
     if codes is None:
         codes = _codes_of_columns(file, names)
-    names = names or read_arrow(file, lists=False).column_names
+    names = names or [field.name for field in files.read_arrow(file).schema if not files.is_list(field.type)]
     factors = Factors.from_table(file, names, kinds, missing)
     return Arrays(_kept(codes, factors, path), factors, None)
 
@@ -215,17 +194,13 @@ def _of_one_table(path: Path, columns: Sequence[str], missing: Missing) -> Array
 def _codes_of(path: Path) -> dict[str, np.ndarray]:
     """Codes, and what an .npz holds beside them."""
     file, part = file_and_part(path)
-    suffix = suffix_of(file)
-    if is_cells(path):
-        return {"codes": read_cells(path)[0]}
-    if suffix in ARROW_SUFFIXES and (codes := codes_in_lists(file, part)) is not None:
+    suffix = files.format_of(file, CODE_SUFFIXES, "codes", f"; make one with {MAKE_ONE}")
+    if suffix in files.CELL_SUFFIXES:
+        return {"codes": files.read_cells(path)[0]}
+    if suffix in files.ARROW_SUFFIXES and (codes := files.codes_in_lists(file, part)) is not None:
         return {"codes": codes}
-    if suffix in SUFFIXES:
+    if suffix in tables.SUFFIXES:
         return {"codes": _codes_of_columns(file)}
-    check_file(file, f"; make one with {MAKE_ONE}")
-    check_format(file, CODE_SUFFIXES, "codes")
-    if suffix == ".npy":
-        return {"codes": read_npy(file)}
     arrays = read_arrays(file, (*NAMES, *OF_SLOTS) if part is None else (part,))
     lone = next(iter(arrays)) if part is None and len(arrays) == 1 and suffix == ".safetensors" else part
     if lone is not None and lone in arrays:
@@ -254,14 +229,18 @@ def _codes_of_columns(path: Path, factors: Sequence[str] = ()) -> np.ndarray:
             raise ValueError(
                 f"{path.name}: column {shown(name)} must hold numbers, got {shown(text)} in row {row}; {advice}"
             )
-        if len(entries) > FEW_CLASSES and differ(entries) and max(entries) - min(entries) == len(entries) - 1:
+        if (
+            len(entries) > tables.FEW_CLASSES
+            and tables.differ(entries)
+            and max(entries) - min(entries) == len(entries) - 1
+        ):
             raise ValueError(f"{path.name}: column {shown(name)} must hold a code, got row numbers; leave it out")
     return np.array([list(entries) for entries in codes.values()], np.float64).T  # missing ones are NaN
 
 
 def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
     try:
-        return Factors.of(arrays["factors"], sizes_of(arrays.get("sizes")), names_of(arrays.get("names")))
+        return Factors.of(arrays["factors"], tables.sizes_of(arrays.get("sizes")), tables.names_of(arrays.get("names")))
     except ValueError as error:
         raise ValueError(f"{printable(path)}: {error}") from None
 
@@ -287,11 +266,8 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
       path: ``.npy`` with images, or ``.npz`` with an array ``images``.
     """
     path = Path(path)
-    check_file(path, "; make one with numpy.save('images.npy', images)")
-    if path.suffix == ".npy":
-        arrays = {"images": read_npy(path)}
-    else:
-        arrays = read_npz(path, ("images", "factors", "names", "sizes"))
+    files.format_of(path, (".npy", ".npz"), "images", "; make one with numpy.save('images.npy', images)")
+    arrays = read_arrays(path, ("images", "factors", "names", "sizes"))
     if arrays.get("images") is None:
         raise ValueError(f"{printable(path)}: must have an array 'images', got {shown(sorted(arrays))}")
     images = arrays.pop("images")

@@ -121,7 +121,7 @@ def test_missing_values_are_no_classes(marker, tmp_path):
         ("a;b\n1;2\n", "labels.csv: must have commas between columns, got ';'"),
         ("a\tb\n1\t2\n", r"labels.csv: must have commas between columns, got '\t'"),
         ("1.0 2.0\n3.0 4.0\n", "labels.csv: must have commas between columns, got ' '"),
-        ("a,c\n1,2\n", "columns: labels.csv has a, c, got 'b'"),
+        ("a,c\n1,2\n", "columns: must be among a, c, got 'b'"),
         ("0,1\n1,0\n0,0\n", "labels.csv: must begin with names of columns, got 0, 1, which may be a head or a row"),
         (
             csv(SHAPES, np.arange(ROWS) * 7, head="a,b"),
@@ -214,7 +214,7 @@ def test_columns_of_neither_numbers_nor_text_are_refused_by_name(entries, tmp_pa
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"shape": SHAPES, "odd": entries}), tmp_path / "labels.parquet")
-    with pytest.raises(ValueError, match="labels.parquet: column 'odd' must hold numbers or text, got"):
+    with pytest.raises(ValueError, match="labels.parquet: column 'odd' must hold numbers, text or truth values, got"):
         Factors.from_table(tmp_path / "labels.parquet")
     assert Factors.from_table(tmp_path / "labels.parquet", ("shape",)).sizes == (3,)
 
