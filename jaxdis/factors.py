@@ -270,6 +270,11 @@ class Factors:
         return dataclasses.replace(self.bare(), values=values)
 
     @property
+    def there(self) -> np.ndarray:
+        """Truth values ``[n, k]``, which values are present."""
+        return np.ones(self.values.shape, bool) if self.present is None else self.present
+
+    @property
     def num_samples(self) -> int:
         return self.values.shape[0]
 
@@ -405,7 +410,10 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
             "or mark a continuous factor by None in sizes (0 in a file)"
         )
     if high >= size:
-        raise ValueError(f"factors: factor {name} of size {size} must have values from 0 to {size - 1}, got {high}")
+        raise ValueError(
+            f"factors: factor {name} of size {size} must have values from 0 to {size - 1}, got {high}; declare classes "
+            "that a part of the samples lacks by Factors.of(values, sizes=…)"
+        )
     return size
 
 

@@ -4,6 +4,7 @@ Compiling needs the compilers of the extra ``aot`` (``pip install "jaxdis[aot]"`
 """
 
 import dataclasses
+import json
 import math
 import os
 import re
@@ -13,9 +14,6 @@ from typing import Literal
 
 import jax
 
-# Of a GPU, as XLA describes one to itself: what it knows of the device for which it compiles.
-_GPU = Path(__file__).with_name("gpu.pbtxt").read_text()
-
 
 @dataclasses.dataclass(frozen=True)
 class Target:
@@ -24,7 +22,7 @@ class Target:
     Attributes:
       topology: how XLA names it; for a GPU, its description.
       bytes_per_second: of its memory.
-      flops_per_second: of float32 products and sums at full precision.
+      flops_per_second: of float32 products and sums at full precision, which on TPUs take six passes of bfloat16.
       copied_per_second: bytes from ordinary memory of the host; as measured on a server with an H200.
     """
 
@@ -37,11 +35,7 @@ class Target:
     copied_per_second: float = 9e9
 
     def devices(self) -> list:
-        """Descriptions of the devices for which programs compile; what runs in this process then runs on the CPU.
-
-        Raises:
-          RuntimeError: if no compiler for the platform is installed.
-        """
+        """Descriptions of the devices for which programs compile; what runs in this process then runs on the CPU."""
         from jax.experimental import topologies
 
         if not jax.config.jax_platforms:
@@ -64,44 +58,18 @@ class Target:
 
     @property
     def lowering(self) -> str:
-        """The platform's name where programs are lowered."""
         return {"gpu": "cuda", "tpu": "tpu"}[self.platform]
 
 
-def _gpu(title: str, flops: float, **description) -> Target:
-    text = _GPU.format(description=title, **description)
-    return Target(title, "gpu", text, float(description["bandwidth"]), flops, float(description["memory"]))
+def _target(title: str, topology: str | dict, bytes_per_second: float | int, memory: float | int, **limits) -> Target:
+    if isinstance(topology, dict):  # of a GPU, what XLA knows of the device for which it compiles
+        given = {"description": title, "bandwidth": bytes_per_second, "memory": memory, **topology}
+        topology = Path(__file__).with_name("gpu.pbtxt").read_text().format(**given)
+    return Target(title, topology=topology, bytes_per_second=float(bytes_per_second), memory=float(memory), **limits)
 
 
-_HOPPER = {
-    "shared_per_core": 233472,
-    "shared_per_block": 232448,
-    "cores": 132,
-    "units": 128,
-    "clock": 1.98,
-    "capability": 9,
-}
-_AMPERE = {
-    "shared_per_core": 167936,
-    "shared_per_block": 166912,
-    "cores": 108,
-    "units": 64,
-    "clock": 1.41,
-    "capability": 8,
-}
-
-TARGETS = {
-    "h100": _gpu(
-        "NVIDIA H100 80GB HBM3", 60e12, bandwidth=3_352_320_000_000, cache=50 << 20, memory=84_929_347_584, **_HOPPER
-    ),
-    "h200": _gpu("NVIDIA H200", 60e12, bandwidth=4_800_000_000_000, cache=60 << 20, memory=150_754_820_096, **_HOPPER),
-    "a100": _gpu(
-        "NVIDIA A100-SXM4-80GB", 19.5e12, bandwidth=2_039_000_000_000, cache=40 << 20, memory=84_987_740_160, **_AMPERE
-    ),
-    # Products of float32 at full precision take six passes of bfloat16.
-    "v5e": Target("TPU v5e", "tpu", "v5e:2x2", 819e9, 197e12 / 6, 16e9),
-    "v6e": Target("TPU v6e", "tpu", "v6e:2x2", 1640e9, 918e12 / 6, 32e9),
-}
+_ROWS = json.loads(Path(__file__).with_suffix(".json").read_text())
+TARGETS = {name: _target(**row) for name, row in _ROWS.items()}
 
 
 def placed(tree, layout, axis: str | None = None):
@@ -109,11 +77,7 @@ def placed(tree, layout, axis: str | None = None):
     from jax.sharding import NamedSharding, PartitionSpec
 
     sharding = NamedSharding(layout.mesh, PartitionSpec() if axis is None else PartitionSpec(axis))
-
-    def shape(leaf):
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-
-    return jax.tree.map(shape, tree)
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree)
 
 
 # What a compiled program launches, moves and computes, counted in the text of its instructions, bounds its speed from
@@ -199,18 +163,12 @@ def sums_in_any_order(text: str) -> int:
 
 
 def cost_of(text: str, turns: Callable[[str], float]) -> Cost:
-    """Add up the instructions of a module.
-
-    Args:
-      turns: how often a loop turns that has no known number, by its scope in the source.
-    """
+    """Add up the instructions of a module; ``turns``: how often a loop without a known number turns, by its scope."""
     module = Module(text)
     return module.cost(module.entry, turns)
 
 
 class Module:
-    """A module's computations by name, each a mapping of its instructions by name."""
-
     def __init__(self, text: str):
         self.computations: dict[str, dict[str, Instruction]] = {}
         self.entry = ""
@@ -272,7 +230,9 @@ class Module:
         """Bytes in results, and in operands that the results need: of what is sliced, only the slices."""
         inside = self.computations.get(fusion.called.get("calls", ""), {})
         needed = dict.fromkeys(inside, 0.0)  # elements
-        roots = _roots(inside)
+        roots = [instruction for instruction in inside.values() if instruction.is_root]
+        if roots and roots[0].opcode == "tuple":
+            roots = [inside[name] for name in roots[0].operands if name in inside]
         for instruction in reversed(inside.values()):
             if instruction.is_root:
                 needed[instruction.name] = elements_of(instruction.type)
@@ -342,13 +302,6 @@ def _width(dtype: str) -> float:
 
 def elements_of(type_: str) -> float:
     return float(sum(math.prod(shape) for _, shape in shapes_of(type_)))
-
-
-def _roots(inside: dict[str, Instruction]) -> list[Instruction]:
-    root = next((instruction for instruction in inside.values() if instruction.is_root), None)
-    if root is None or root.opcode != "tuple":
-        return [] if root is None else [root]
-    return [inside[name] for name in root.operands if name in inside]
 
 
 def _parsed(line: str) -> Instruction | None:

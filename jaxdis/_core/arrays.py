@@ -243,7 +243,6 @@ def class_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
 
 
 def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Each column in ascending order."""
     return from_keys(jax.lax.sort(ordered_keys(codes.T), dimension=1, is_stable=True)).T
 
 

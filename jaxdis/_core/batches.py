@@ -43,16 +43,12 @@ def rungs_of(count: int, most: int) -> list[int]:
 
 
 def together(members: int, platform: str, seconds: float) -> int:
-    """How many members of a chunk share one step of a function, if memory holds them.
-
-    ``seconds``: what the function takes a CPU core for one member, about.
-    """
+    """How many members of a chunk share one step of a function, of so many seconds of a CPU core for one member."""
     quick, slow = MOST_TOGETHER.get(platform, (members, members))
     return min(members, quick if seconds < LONG else slow)
 
 
 def limit_of(device: jax.Device) -> int:
-    """Bytes that a program may need on a device."""
     stats = device.memory_stats() or {}
     return int(SHARE * stats["bytes_limit"]) if "bytes_limit" in stats else UNKNOWN_LIMIT
 
@@ -102,7 +98,6 @@ class Bounded:
         return True
 
     def _bytes(self, arguments) -> int:
-        """Bytes of temporaries and outputs, by the compiler's analysis."""
         statics = self._statics(self.at_once, *arguments)
         analysis = self._program.lower(*statics, *arguments).compile().memory_analysis()
         return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes)

@@ -27,7 +27,6 @@ def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence], notes:
 
 
 def _row(tag: str, cells: Sequence, words: Sequence[bool]) -> str:
-    """A row whose text columns are aligned to the left."""
     sides = ["left" if left else "right" for left in words]
     texts = [html.escape(cell_text(cell)) for cell in cells]
     marked = [

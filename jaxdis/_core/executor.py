@@ -155,21 +155,16 @@ def map_stages(
     Every chunk passes through all stages, so that members are read and placed once.
 
     Args:
-      stages: values for ``static``.
       shared_of: of a stage, the arrays that every member reads; called when the first chunk comes to the stage.
       batch_size: members at once on one device; None: one on CPU; on accelerators as many as the memory of a device
         allows, on the ladder :data:`jaxdis._core.batches.RUNGS`.
       devices: when None, one per member on the default backend. On CPU, given devices are all used, even by fewer
         members: one program then serves zoos large and small.
-      deterministic: as in :class:`Layout`.
       chunk_bytes: bytes of members on the devices at once, on CPU or with a batch size.
       progress: called after every chunk with how many members are finished and how many there are.
       arrived: called with each stage and its result for each chunk; for the first chunk, before the next stage is
         compiled.
       seconds_of: of a stage, about how long a CPU core takes for one member.
-
-    Returns:
-      the results of each stage.
     """
     runtime.keep_programs()
     count = jax.tree.leaves(members)[0].shape[0]
@@ -272,7 +267,6 @@ def fetched(running: Iterable, first: int = 0) -> Iterator:
 
 
 def most_in_a_chunk(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:
-    """Members that fit a chunk, the same number on each device."""
     leaves = (leaf if hasattr(leaf, "dtype") else np.asarray(leaf) for leaf in jax.tree.leaves(members))
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) / count
     return max(num_devices, int(chunk_bytes / max(bytes_each, 1)) // num_devices * num_devices)

@@ -113,7 +113,6 @@ def reflected(vectors, scales, right):
 
 @_unsplit(1)
 def solve(matrix, right):
-    """Solve ``matrix x = right``."""
     return jnp.linalg.solve(matrix, right)
 
 

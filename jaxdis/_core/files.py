@@ -39,14 +39,7 @@ _ATTEMPTS = 3
 def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> bool:
     """Write a file under a temporary name, flush it to disk and rename it, or leave nothing.
 
-    Args:
-      replace: replace an existing file; otherwise the first writer wins.
-
-    Returns:
-      False if the name was taken and ``replace`` is not set.
-
-    Raises:
-      OSError: if it cannot be written; for a full disk, with the folder and what to do.
+    Without ``replace`` the first writer wins: False if the name was taken. The error of a full disk says what to do.
     """
     path = Path(path)
     for attempt in range(_ATTEMPTS):
@@ -57,7 +50,7 @@ def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replac
             if attempt + 1 == _ATTEMPTS:
                 raise
         except OSError as error:
-            if error.errno in _FULL:
+            if is_full(error):
                 raise full(error, path.parent, "make room and run again") from error
             raise
     raise AssertionError("unreachable")
@@ -82,13 +75,7 @@ def full(error: OSError, folder: str | Path, advice: str) -> OSError:
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether this is the error of a full disk or an exhausted quota."""
     return isinstance(error, OSError) and error.errno in _FULL
-
-
-def temporary_name(path: Path) -> Path:
-    """A new name in the folder of a path, which :func:`remove_leftovers` recognizes."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
 def remove_leftovers(folder: str | Path) -> None:
@@ -103,22 +90,17 @@ def remove_leftovers(folder: str | Path) -> None:
 
 @contextlib.contextmanager
 def open_regular(path: str | Path, most: int | None = None) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; anything else, such as a pipe without a writer, is an error.
-
-    Raises:
-      OSError: if it is not a regular file, or too large.
-    """
+    """Open a regular file for reading; anything else, such as a pipe without a writer, is an error."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     status = os.fstat(descriptor)
-    fault = None
-    if not stat.S_ISREG(status.st_mode):
-        fault = OSError(errno.EINVAL, "must be a regular file, got something else", str(path))
-    elif most is not None and status.st_size > most:
-        fault = OSError(errno.EFBIG, f"must have at most {most:,} bytes, got {status.st_size:,}", str(path))
-    if fault is not None:
+    if stat.S_ISDIR(status.st_mode):  # of which Python makes no file
         os.close(descriptor)
-        raise fault
+        raise OSError(errno.EINVAL, "must be a regular file, got a folder", str(path))
     with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "must be a regular file, got something else", str(path))
+        if most is not None and status.st_size > most:
+            raise OSError(errno.EFBIG, f"must have at most {most:,} bytes, got {status.st_size:,}", str(path))
         yield file
 
 
@@ -162,10 +144,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
-    """Comma-separated values under a head.
-
-    Args:
-      rows: cells ordered as the head, or mappings from its names; a name that is missing is an empty cell.
+    """Comma-separated values under a head, from rows of cells or mappings, in which a missing name is an empty cell.
 
     Text that a spreadsheet would take for a formula, since it begins with =, +, - or @, gets an apostrophe before it.
     """
@@ -214,23 +193,17 @@ def _harmless(cell):
 
 
 def write_csv(path: str | Path, head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> None:
-    """Write :func:`csv_text`, atomically."""
-    text = csv_text(head, rows)
-    write_whole(path, lambda file: file.write(text.encode()))
+    text = csv_text(head, rows).encode()
+    write_whole(path, lambda file: file.write(text))
 
 
 def write_json(path: str | Path, value) -> None:
-    """Write readable JSON, atomically."""
     text = json.dumps(value, indent=2, sort_keys=True) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
 
 
 def read_json(path: str | Path) -> dict:
-    """Read a JSON object.
-
-    Raises:
-      DamagedFile: for a file that holds none, is too large or is not regular. FileNotFoundError where there is nothing.
-    """
+    """Read a JSON object; DamagedFile for a file that holds none, is too large or is not regular."""
     try:
         with open_regular(path, MOST_JSON_BYTES) as file:
             value = json.loads(file.read().decode())
@@ -256,19 +229,12 @@ def differences(stored: Any, wanted: Any, where: str = "") -> Iterator[tuple[str
             yield from differences(old, new, f"{where}.{place}")
     elif stored != wanted:
         old, new = (json.dumps(value, ensure_ascii=False) for value in (stored, wanted))
-        yield where, f"is {_short(old)}, asked for {_short(new)}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) < 60 else text[:57] + "…"
+        old, new = (text if len(text) < 60 else text[:57] + "…" for text in (old, new))
+        yield where, f"is {old}, asked for {new}"
 
 
 def read_arrays(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
-    """The header and the arrays, after checking the checksum.
-
-    Raises:
-      DamagedFile: for a file that is truncated, altered, or was not written here. FileNotFoundError if there is none.
-    """
+    """The header and the arrays; DamagedFile for a file that is truncated, altered, or was not written here."""
     try:
         with open_regular(path) as raw, np.load(raw, allow_pickle=False) as file:
             contents = {name: file[name] for name in file.files}
@@ -287,7 +253,6 @@ def read_arrays(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
 
 
 def named_leaves(tree) -> dict[str, np.ndarray]:
-    """Leaves of a pytree by their path."""
     import jax
 
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
@@ -295,11 +260,7 @@ def named_leaves(tree) -> dict[str, np.ndarray]:
 
 
 def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
-    """The template's tree with the arrays as leaves, after checking names, shapes and dtypes.
-
-    Raises:
-      DamagedFile: naming the first leaf that does not fit.
-    """
+    """The template's tree with the arrays as leaves, after checking names, shapes and dtypes."""
     import jax
 
     leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
@@ -317,8 +278,8 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
 
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
-    """A new name in the folder of a path, where nothing is left at the end."""
-    temporary = temporary_name(path)
+    """A new name in the folder of a path, where nothing is left at the end, or by :func:`remove_leftovers`."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     interrupts.unfinished.add(str(temporary))
     try:
         yield temporary
@@ -371,7 +332,6 @@ def is_zoo(path: Path) -> bool:
 
 
 def zoo_file(path: Path) -> Path:
-    """The file that holds a zoo."""
     file = path / ZOO_FILE if path.is_dir() else path
     if not file.is_file():
         raise ValueError(f"{path}: must be a folder that `jaxdis train` completed, with {ZOO_FILE}, got none there")

@@ -94,10 +94,8 @@ class Refused(Exception):
 
 
 def checked(function: Function) -> Function:
-    """Wrap the function so that arguments that its annotations do not allow raise a ValueError that names them.
-
-    It computes in single precision: see :func:`jaxdis._core.precision.single_precision`.
-    """
+    """Wrap the function so that arguments that its annotations do not allow raise a ValueError that names them, and
+    so that it computes in single precision."""
     parameters = inspect.signature(function).parameters
     in_order = [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
 
@@ -179,7 +177,6 @@ def is_key(value: Any) -> bool:
 
 
 def is_keys(value: Any) -> bool:
-    """Whether a value is an array of typed keys, in any shape."""
     return isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
@@ -221,7 +218,8 @@ def _accept(annotation: Any, value: Any) -> Any:
                 return _accept(part, value)
         raise Refused
     if origin is Literal:
-        choices = [choice for choice in parts if type(choice) is _plain_type(value) and choice == value]
+        kind = str if isinstance(value, str) else type(value)  # NumPy's text as well: a choice may come out of an array
+        choices = [choice for choice in parts if type(choice) is kind and choice == value]
         return _only(bool(choices), choices[0] if choices else value)
     if origin is tuple:
         return _accept_tuple(parts, value)
@@ -284,11 +282,6 @@ def _only(allowed: bool, value):
     return value
 
 
-def _plain_type(value) -> type:
-    """``str`` for NumPy's text as well, so that a choice may come out of an array."""
-    return str if isinstance(value, str) else type(value)
-
-
 def _is_array_type(annotation) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, jaxtyping.AbstractArray)
 
@@ -331,7 +324,6 @@ def _kinds(annotation) -> str:
 
 
 def _said(annotation: Any) -> str:
-    """An annotation in words."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         bounds = " ".join(str(bound) for bound in parts[1:] if isinstance(bound, Range | Entries))
@@ -353,11 +345,8 @@ def _said(annotation: Any) -> str:
 
 def _said_array(annotation) -> str:
     if _is_key_type(annotation):
-        return (
-            "typed keys, such as jax.random.split(jax.random.key(0))"
-            if annotation.dims
-            else ("a typed key such as jax.random.key(0)")
-        )
+        several = "typed keys, such as jax.random.split(jax.random.key(0))"
+        return several if annotation.dims else "a typed key such as jax.random.key(0)"
     numbers_said = {"fiub": "numbers", "iu": "whole numbers", "iub": "whole numbers", "b": "truth values"}
     shape = ", ".join(annotation.dim_str.split())
     return f"an array [{shape}] of {numbers_said[_kinds(annotation)]}"

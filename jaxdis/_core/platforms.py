@@ -53,7 +53,6 @@ def adds_in_place() -> bool:
 
 
 def on_cpu() -> bool:
-    """Whether the program that is being traced takes the forms for CPUs."""
     return traced_platform() == "cpu"
 
 

@@ -65,7 +65,7 @@ def kept(function: Callable, static: Hashable) -> Callable:
         and jax.config.jax_enable_compilation_cache
         and jax.sharding.get_abstract_mesh().empty
     )
-    if not used or any(map(_setting, DEBUGGING)) or _stamps() != _STAMPS or not _sources():
+    if not used or any(getattr(jax.config, name) for name in DEBUGGING) or _stamps() != _STAMPS or not _sources():
         return whole
     try:
         identity = f"{_identity(function)}({_identity(static)})"
@@ -77,7 +77,7 @@ def kept(function: Callable, static: Hashable) -> Callable:
 def _call(function: Callable, identity: str, *arguments):
     leaves, tree = jax.tree.flatten(arguments)
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-    settings = [f"{name}={_setting(name)}" for name in SETTINGS]
+    settings = [f"{name}={getattr(jax.config, name)}" for name in SETTINGS]
     key = "\n".join([_sources(), *settings, identity, str(tree), *map(str, shapes)])
     path = folder_of_programs / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
     found = _read(path) or _write(path, function, tree, shapes)
@@ -122,11 +122,7 @@ def _write(path: Path, function: Callable, tree, shapes: list) -> tuple[jax.expo
 
 
 def _structure(tree) -> Any:
-    """What a tree of dictionaries, tuples and arrays looks like, as JSON.
-
-    Raises:
-      _Unknown: for anything else in it.
-    """
+    """What a tree of dictionaries, tuples and arrays looks like, as JSON; _Unknown for anything else in it."""
     if tree is None:
         return None
     if type(tree) is dict and all(type(name) is str for name in tree):
@@ -156,11 +152,7 @@ def _assembled(structure, leaves: Iterator):
 
 
 def _identity(value) -> str:
-    """A text that only equal values with the same type have.
-
-    Raises:
-      _Unknown: for what this package does not define, except plain values.
-    """
+    """A text that only equal values with the same type have; _Unknown for what this package does not define."""
     if value is None or type(value) in (bool, int, float, str):
         return repr(value)
     if isinstance(value, tuple):
@@ -188,10 +180,6 @@ def _found(name: str):
         found = getattr(found, part, None)
     defined = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
     return found if defined == (module, path) else None
-
-
-def _setting(name: str):
-    return getattr(jax.config, name)
 
 
 @functools.cache

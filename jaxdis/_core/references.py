@@ -32,6 +32,9 @@ class Reference(NamedTuple):
         """Where it was published: ``Neural Computation 9``."""
         return f"{self.venue} {self.volume}".rstrip()
 
+    def __str__(self) -> str:
+        return f"{'; '.join(self.authors)} ({self.year}). {self.title}. {self.place}. {self.url}"
+
 
 def _read(entry: str) -> Reference:
     """Read an entry that has one field per line, as all of the file do."""
@@ -68,7 +71,6 @@ def cited_in(text: str) -> list[str]:
 
 
 def bibliography(keys: Iterable[str]) -> str:
-    """Give the BibTeX of the named entries, each once."""
     keys = list(dict.fromkeys(keys))
     for key in keys:
         if key not in REFERENCES:

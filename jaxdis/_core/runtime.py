@@ -48,13 +48,11 @@ def use_compilation_cache(directory: str | Path | bool | None = None) -> Path | 
     this call). Beyond :data:`MOST_BYTES`, the files that were not used for longest are removed.
 
     Args:
-      directory: where; None: the folder ``programs`` of :func:`default_cache_directory`; False: nowhere.
+      directory: where; None: the folder ``programs`` of :func:`default_cache_directory`; False: nowhere. A folder that
+        cannot be written, or in which others may write, is refused: programs are executed as they are read.
 
     Returns:
       The folder, or None with a warning if the default cannot be used: programs are then not kept.
-
-    Raises:
-      OSError: if the given folder cannot be written, or others may write in it: programs are executed as they are read.
     """
     global _chosen
     _chosen = True
@@ -93,11 +91,7 @@ def _is_off() -> bool:
 
 
 def _usable(folder: Path) -> Path:
-    """The folder, made for its owner alone, and with room for more.
-
-    Raises:
-      OSError: if it cannot be made or written, or if everybody may write in it.
-    """
+    """The folder, made for its owner alone, and with room for more; an error if everybody may write in it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not os.access(folder, os.W_OK):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
@@ -131,12 +125,9 @@ def _keep_in(folder: Path | None) -> None:
 
 
 def use_cpu_devices(count: int | None = None) -> int:
-    """Present ``count`` CPU devices (default: one per core), over which a zoo is sharded.
+    """Present ``count`` CPU devices (default: one per core), over which a zoo is sharded; returns how many there are.
 
-    An accelerator, if there is one, remains the default device.
-
-    Returns:
-      The number of CPU devices. Once JAX has created an array, it is no longer ``count`` but what JAX began with.
+    Once JAX has created an array, these are those that it began with. An accelerator remains the default device.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:

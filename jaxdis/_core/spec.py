@@ -74,7 +74,6 @@ class Spec:
 
     @property
     def summary(self) -> str:
-        """The first line of the function's docstring."""
         return (inspect.getdoc(self.function) or "").split("\n")[0]
 
     @single_precision
@@ -94,11 +93,7 @@ class Spec:
         return Spec(function).with_options(**{name: value for name, value in self.options if name in shared})
 
     def with_options(self, **options: Any) -> "Spec":
-        """The same function with other options.
-
-        Raises:
-          ValueError: for a name that is not an option of the function, or a value that the option cannot take.
-        """
+        """The same function with other options, which are checked."""
         return dataclasses.replace(self, options=tuple({**dict(self.options), **options}.items()))
 
     def describe(self) -> dict[str, Any]:
@@ -164,9 +159,6 @@ def metric(**traits) -> Callable:
 
     >>> @metric(needs_classes=True, errors=("score",))
     ... def share_of_errors(codes, factors): ...
-
-    Raises:
-      ValueError: if the function lacks the argument that a trait is about.
     """
     declared = Traits(**traits)
     needed = {"validation": declared.chooses, "prepared": declared.prepare, "base": declared.starts_from}
@@ -262,16 +254,10 @@ def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable],
         if option not in defaults:
             raise ValueError(f"{name}: has no option {shown(option)}; its options are {sorted(defaults)}")
         value = checked_value(option, _parameters(function)[option].annotation, value)
-        if not _is_hashable(value):
-            raise ValueError(f"{option}: must be a value that can be hashed, got {shown(value)}")
+        try:
+            hash(value)
+        except TypeError:
+            raise ValueError(f"{option}: must be a value that can be hashed, got {shown(value)}") from None
         if type(value) is not type(defaults[option]) or value != defaults[option]:
             kept[option] = value
     return tuple(sorted(kept.items()))
-
-
-def _is_hashable(value) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

@@ -201,7 +201,6 @@ def _column(where: str, name: str, values) -> Column:
 
 
 def sizes_of(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
-    """Numbers of values, None for 0."""
     if sizes is None:
         return None
     if sizes.ndim > 1 or sizes.dtype.kind not in "fiu":
@@ -213,7 +212,6 @@ def sizes_of(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
 
 
 def names_of(names: np.ndarray | None) -> list[str] | None:
-    """Names of factors."""
     if names is None:
         return None
     if names.ndim > 1 or names.dtype.kind not in "US":
@@ -334,7 +332,6 @@ def _period(values: np.ndarray) -> float:
 
 
 def _whole_rows(present: np.ndarray, names: Sequence[str], missing: Missing) -> np.ndarray:
-    """The rows in which no value is missing."""
     lacking = ~present.all(axis=1)
     if lacking.any() and missing == "error":
         listing = ", ".join(name for name, there in zip(names, present.T, strict=True) if not there.all())

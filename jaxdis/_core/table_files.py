@@ -75,7 +75,6 @@ def to_read(names: Iterable[str], wanted: Sequence[str]) -> list[str]:
 
 
 def check_file(path: Path, advice: str = "") -> None:
-    """Check that a path is a regular file."""
     name = printable(path)
     if not path.exists():
         raise ValueError(f"{name}: no such file{advice}")
@@ -128,11 +127,6 @@ def named_files(paths: Sequence[Path]) -> dict[str, Path]:
     names = [file.name if part is None else f"{file.name}:{part}" for file, part in parts]
     counts = collections.Counter(names)
     return {name if counts[name] == 1 else str(path): path for name, path in zip(names, paths, strict=True)}
-
-
-def differ(entries: Sequence) -> bool:
-    """Whether a column holds whole numbers, no two of which are equal, as an index does."""
-    return len(set(entries)) == len(entries) and all(isinstance(entry, int) for entry in entries)
 
 
 def parsed(entries: Sequence) -> list[int | float | str | None]:
@@ -351,7 +345,6 @@ def codes_in_lists(path: Path, name: str | None = None) -> np.ndarray | None:
 
 
 def _stacked(where: str, column) -> np.ndarray:
-    """A column with lists as one array."""
     from pyarrow import types
 
     rows = column.combine_chunks()
@@ -370,7 +363,6 @@ def _stacked(where: str, column) -> np.ndarray:
 
 
 def is_list(kind) -> bool:
-    """Whether an Arrow type is that of lists."""
     from pyarrow import types
 
     kind = getattr(kind, "storage_type", kind)
@@ -430,7 +422,6 @@ def read_cells(path: Path):
 
 
 def read_annotations(path: Path):
-    """The data frame of the cells alone."""
     return _opened(file_and_part(path)[0]).obs
 
 
@@ -446,7 +437,6 @@ def _opened(file: Path):
 
 
 def _store(folder: Path) -> types.SimpleNamespace:
-    """The cells in a .zarr store."""
     import zarr
     from anndata.io import read_elem
 

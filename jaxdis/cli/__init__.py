@@ -21,7 +21,6 @@ from jaxdis._core import interrupts
 from jaxdis._core.display import without_controls
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._outputs import kept
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
@@ -41,13 +40,10 @@ _MORE = """`jaxdis COMMAND --help` explains a command.
 
 
 class Command(NamedTuple):
-    """Where a command is defined."""
-
     module: str
     name: str
 
     def load(self) -> type:
-        """Import the class of the command."""
         return getattr(importlib.import_module(f"jaxdis.cli.{self.module}"), self.name)
 
     @property
@@ -61,14 +57,14 @@ class Command(NamedTuple):
 COMMANDS = {
     "quickstart": Command("_study_commands", "Quickstart"),
     "score": Command("_score_command", "Score"),
-    "show": Command("_show_command", "Show"),
-    "compare": Command("_compare_command", "Compare"),
-    "report": Command("_report_command", "Report"),
-    "sensitivity": Command("_sensitivity_command", "Sensitivity"),
-    "train": Command("_train_command", "Train"),
-    "encode": Command("_encode_command", "Encode"),
+    "show": Command("_codes_commands", "Show"),
+    "compare": Command("_codes_commands", "Compare"),
+    "report": Command("_codes_commands", "Report"),
+    "sensitivity": Command("_codes_commands", "Sensitivity"),
+    "train": Command("_zoo_commands", "Train"),
+    "encode": Command("_zoo_commands", "Encode"),
     "study": Command("_study_commands", "Study"),
-    "reproduce": Command("_reproduce_command", "Reproduce"),
+    "reproduce": Command("_study_commands", "Reproduce"),
     "benchmark": Command("_benchmark_command", "Benchmark"),
     "data": Command("_listing", "Data"),
     "list": Command("_listing", "List"),
@@ -76,7 +72,6 @@ COMMANDS = {
 
 
 def overview() -> str:
-    """What ``jaxdis --help`` prints."""
     width, column = shutil.get_terminal_size().columns, max(map(len, COMMANDS)) + 4
     rows = (terminal.entry(f"  {name}", command.summary, column, width) for name, command in COMMANDS.items())
     return "\n\n".join((_EXAMPLE, _USAGE, "Commands:", "\n".join(rows), terminal.wrapped(_MORE, width)))
@@ -139,7 +134,7 @@ def _run(arguments: list[str]) -> None:
         raise
     except BrokenPipeError as error:
         raise _unwritable(error) from None
-    interrupts.say_last(lambda: terminal.one_line(kept(command, began)))
+    interrupts.say_last(lambda: terminal.one_line(terminal.kept(command, began)))
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         # An import that is interrupted leaves its file open, and a user can do nothing about it.
@@ -148,7 +143,7 @@ def _run(arguments: list[str]) -> None:
         try:
             command.run()
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(terminal.one_line(kept(command, began))) from None
+            raise KeyboardInterrupt(terminal.one_line(terminal.kept(command, began))) from None
         finally:
             _print_what_waits()
 

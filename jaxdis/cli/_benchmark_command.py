@@ -8,7 +8,6 @@ from typing import Literal
 from jaxdis._core import interrupts
 from jaxdis._core.display import tell_now_and_then
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._outputs import check_pictures, make_room, write_figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,27 +67,32 @@ class Benchmark:
             names = [path.stem for path in self.compare]
             print_ratios(ratios(*map(read_record, self.compare)), *names)
             return
+        minutes = 60.0 if self.first_hour is not None else 8.0
+        minutes = checked_value("--minutes", Positive, minutes if self.minutes is None else self.minutes)
+        counts = {"--samples": (self.samples,), "--members": (self.members,), "--zoo-sizes": self.zoo_sizes or (0,)}
+        for option, given in counts.items():
+            for count in given:
+                checked_value(option, Count, count)
+        terminal.check_outputs(
+            {"--out": self.out, "--plot": self.plot, "--html": self.html}, ()
+        )  # before minutes of measuring
+        if self.plot is not None or self.html is not None:
+            terminal.check_pictures()
         if self.target is not None:
             self._estimate()
-            return
-        if self.first_hour is not None:
+        elif self.first_hour is not None:
             from jaxdis.cli._first_hour import measure_first
 
             self._start()
-            minutes = 60.0 if self.minutes is None else self.minutes
             result = measure_first(self.first_hour, samples=self.samples, minutes=minutes)
             terminal.write(f"wrote {result}")
-            return
-        minutes = checked_value("--minutes", Positive, 8.0 if self.minutes is None else self.minutes)
-        checked_value("--samples", Count, self.samples)
-        for size in self.zoo_sizes or (0,):
-            checked_value("--zoo-sizes", Count, size)
-        for option, path in (("--out", self.out), ("--plot", self.plot)):
-            make_room(option, path)  # before minutes of measuring
-        if self.plot is not None:
-            check_pictures()
+        else:
+            self._measure(minutes)
+
+    def _measure(self, minutes: float) -> None:
         self._start()
         from jaxdis._core.files import write_text
+        from jaxdis._core.options import Positive, checked_value
         from jaxdis.cli import _throughput as benchmark
         from jaxdis.cli._metric_texts import plan_of_texts
 
@@ -96,24 +100,18 @@ class Benchmark:
         before = None if self.against is None else benchmark.read_record(self.against)
         checked_value("--slowest", Positive, self.slowest)
         with terminal.bar("benchmark", "measurements") as show:
-            how = {"minutes": minutes, "samples": self.samples, "progress": show}
-            record = benchmark.measure(plan, self.zoo_sizes, **how)
+            record = benchmark.measure(plan, self.zoo_sizes, minutes=minutes, samples=self.samples, progress=show)
         if self.out is not None:
             write_text(self.out, benchmark.to_json(record))
         if self.plot is not None:
             from jaxdis import plots
 
-            write_figure(self.plot, plots.throughput(record.rows))
+            terminal.write_figure(self.plot, plots.throughput(record.rows))
         benchmark.print_record(record)
-        if before is not None:
-            self._check(before, record)
-
-    def _check(self, before, record) -> None:
-        """Print ratios to an earlier record, and refuse a run that is slower than allowed."""
-        from jaxdis.cli._throughput import print_ratios, ratios
-
-        found = list(ratios(before, record))
-        print_ratios(found, self.against.stem, "now")
+        if before is None:
+            return
+        found = list(benchmark.ratios(before, record))
+        benchmark.print_ratios(found, self.against.stem, "now")
         slow = [f"{name} at a zoo of {size}: {ratio:.2f}" for name, size, _, _, ratio in found if ratio < self.slowest]
         if slow:
             raise RuntimeError(f"slower than {self.slowest:g} times {self.against}: {'; '.join(slow)}")
@@ -121,22 +119,13 @@ class Benchmark:
     def _estimate(self) -> None:
         from jaxdis._core.accelerators import TARGETS
         from jaxdis._core.files import write_text
-        from jaxdis._core.options import Count, checked_value
         from jaxdis.cli import _estimates as estimates
         from jaxdis.cli._metric_texts import plan_of_texts
 
-        checked_value("--members", Count, self.members)
-        checked_value("--samples", Count, self.samples)
-        for option, path in (("--out", self.out), ("--html", self.html)):
-            make_room(option, path)
-        if self.html is not None:
-            check_pictures()
         plan, methods = dict(plan_of_texts(self.metrics)), estimates.methods_of(self.methods)
         target = TARGETS[self.target]
         target.devices()  # says what is missing before anything else
-        how = {"samples": self.samples, "deterministic": self.deterministic}
-        scored = estimates.estimates(plan, target, self.members, **how)
-        rows = []
+        scored, rows = estimates.estimates(plan, target, self.members, self.samples, self.deterministic), []
         for row in itertools.chain(scored, estimates.updates(methods, target, self.members)):
             rows.append(row)
             tell_now_and_then(f"{len(rows)} of {len(plan) + len(methods)} compiled")

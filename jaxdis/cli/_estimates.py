@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from rich.table import Table
 
 from jaxdis._core import batches
 from jaxdis._core.accelerators import Cost, Target, cost_of, placed, sums_in_any_order
 from jaxdis._core.executor import AXIS, Layout, _run, most_in_a_chunk
+from jaxdis._core.lookup import look_up
 from jaxdis._core.loops import MARK
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._throughput import zoo
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._run import seconds_of, shared_by, stages_of
-from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Genesis, InfoGan, Iodine, Mlp, Monet, ResnetVae, Vae, locatello
 from jaxdis.models import members as zoo_of
@@ -35,7 +35,6 @@ from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._runner import _advance, begin
 from jaxdis.models.training._train import resolved_config
 
-SIZES, NUM_CODES = (3, 6, 40, 32, 32), 10
 SECONDS_PER_LAUNCH, SECONDS_PER_SYNC = 3e-6, 10e-6
 # What trains: a method and the shape of its images.
 TRAINED = {
@@ -84,24 +83,11 @@ class Failure(NamedTuple):
     error: str
 
 
-def workload(samples: int = 10_000) -> tuple[np.ndarray, Factors, tuple[np.ndarray, Factors]]:
-    """Random codes ``[1, n, 10]`` and factors, and half as many held-out ones."""
-    rng = np.random.default_rng(0)
-
-    def drawn(n):
-        values = np.stack([rng.integers(0, size, n) for size in SIZES], axis=1)
-        return rng.normal(size=(1, n, NUM_CODES)).astype(np.float32), Factors.of(values, SIZES)
-
-    codes, factors = drawn(samples)
-    return codes, factors, drawn(max(2, samples // 2))
-
-
 def estimates(
     plan: Mapping[str, Metric],
     target: Target,
     members: int,
     samples: int = 10_000,
-    *,
     deterministic: bool = False,
     chips: int = 1,
 ) -> Iterator[Estimate | Failure]:
@@ -110,7 +96,7 @@ def estimates(
     ``members`` run on each of so many ``chips``.
     """
     devices = tuple(target.devices()[:chips])
-    codes, factors, test = workload(samples)
+    (codes, factors), test = zoo(1, samples, seed=0), zoo(1, max(2, samples // 2), seed=1)
     for name, metric in plan.items():
         inputs = bind(codes, factors, test=test if metric.source.reads.test else None)
         (stage,) = stages_of(((name, metric),))
@@ -164,38 +150,36 @@ def _estimated(
     name: str, traced: Callable, rungs: list[int], bytes_each: int, target: Target, turns: Callable[[str], float]
 ) -> Estimate | Failure:
     """Compile with the most members that fit the memory of the target."""
-    while rungs:
-        members = rungs.pop()
+    for members in reversed(rungs):
         start = time.process_time()
         try:
             compiled = traced(members).lower(lowering_platforms=(target.lowering,)).compile()
         except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" in str(error) and rungs:
+            if "RESOURCE_EXHAUSTED" in str(error) and members != rungs[0]:
                 continue
             return Failure(name, str(error).partition("\n")[0])
         seconds = time.process_time() - start
-        analysis = compiled.memory_analysis()
-        memory = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
-        if memory <= batches.SHARE * target.memory or not rungs:
+        memory = memory_of(compiled)
+        if memory <= batches.SHARE * target.memory or members == rungs[0]:
             text = compiled.as_text()
             row = judged(name, cost_of(text, turns), seconds, memory, bytes_each, members, target)
             return row._replace(atomic=sums_in_any_order(text))
     raise ValueError("members: must be at least 1")
 
 
+def memory_of(compiled) -> int:
+    analysis = compiled.memory_analysis()
+    return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
+
+
 def _repeated(one, members: int, layout: Layout):
-    """The shapes of so many members on each device of a layout."""
     count = members * len(layout.devices)
     many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *leaf.shape[1:]), leaf.dtype), one)
     return placed(many, layout, AXIS)
 
 
 def methods_of(names: Sequence[str]) -> dict[str, tuple[Method, tuple[int, ...]]]:
-    """Methods by name, with the shape of their images."""
-    chosen = tuple(TRAINED) if tuple(names) == ("all",) else names
-    if unknown := [name for name in chosen if name not in TRAINED]:
-        raise ValueError(f"methods: must be names among {', '.join(TRAINED)}, or all, got {unknown[0]}")
-    return {name: TRAINED[name] for name in chosen}
+    return {name: look_up(name, TRAINED, "method") for name in (TRAINED if tuple(names) == ("all",) else names)}
 
 
 def turns_of(metric: str) -> Callable[[str], float]:
@@ -257,17 +241,14 @@ MEANINGS = (
 
 
 def cells(row: Estimate | Failure) -> list[str]:
-    """The cells of a row after its name."""
     if isinstance(row, Failure):
-        return ["does not compile", row.error[:60], *[""] * (len(COLUMNS) - 2)]
-    return [text(row) for text in COLUMNS.values()]
+        return [row.name, "does not compile", row.error[:60], *[""] * (len(COLUMNS) - 2)]
+    return [row.name, *(text(row) for text in COLUMNS.values())]
 
 
 def print_estimates(target: Target, plan: Mapping[str, Metric], rows: Sequence[Estimate | Failure]) -> None:
-    table = Table("", *list(COLUMNS)[:SHOWN], title=TITLE.format(target.title), caption=MEANINGS)
-    for row in rows:
-        table.add_row(row.name, *cells(row)[:SHOWN])
-    terminal.console().print(table)
+    heads, texts = ["", *COLUMNS][: SHOWN + 1], [cells(row)[: SHOWN + 1] for row in rows]
+    terminal.print_table(heads, texts, title=TITLE.format(target.title), caption=MEANINGS)
     least, most = together(plan, rows)
     shared = f"{least:.3g} to {most:.3g}" if least < most else f"{most:.3g}"
     failures = sum(isinstance(row, Failure) for row in rows)
@@ -280,7 +261,6 @@ def to_json(target: Target, rows: Sequence[Estimate | Failure]) -> str:
 
 
 def to_page(target: Target, rows: Sequence[Estimate | Failure]) -> str:
-    """A page that opens in a browser without a network."""
     from jaxdis import plots
     from jaxdis.study.report import _html as html
 
@@ -289,8 +269,7 @@ def to_page(target: Target, rows: Sequence[Estimate | Failure]) -> str:
     seconds = [row.ms / 1e3 for row in finished]
     drawn = plots.roofline(*of, seconds, target.bytes_per_second, target.flops_per_second)
     names = ["", *COLUMNS]
-    columns = dict(zip(names, zip(*([row.name, *cells(row)] for row in rows), strict=True), strict=True))
-    text = f"<p>{MODEL}</p>"
+    columns = dict(zip(names, zip(*map(cells, rows), strict=True), strict=True))
     picture = html.image(drawn, "operations per second of each program against its operations per byte")
     sections = [("Table", html.table(names, columns) + f"<p>{MEANINGS}.</p>"), ("Roofline", picture)]
-    return html.page(TITLE.format(target.title), sections, opening=text, note="")
+    return html.page(TITLE.format(target.title), sections, opening=f"<p>{MODEL}</p>", note="")

@@ -25,7 +25,7 @@ from jaxdis._core.display import tell_now_and_then
 from jaxdis._core.executor import Layout, _run
 from jaxdis._core.files import read_json, write_text
 from jaxdis.cli import _throughput as throughput
-from jaxdis.cli._estimates import judged, turns_of
+from jaxdis.cli._estimates import judged, memory_of, turns_of
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import MemberCodes, Shared, score_member_often
 from jaxdis.evaluation._run import seconds_of, shared_by, stages_of
@@ -52,8 +52,6 @@ COPIED_BYTES = 1 << 30
 
 
 class Scored(NamedTuple):
-    """A metric of a zoo."""
-
     name: str
     members: int
     samples: int
@@ -70,10 +68,6 @@ class Scored(NamedTuple):
         placed, shared = _placed(self.members, self.samples, layout)
         counts = np.full(1, self.members, np.int32)
         return functools.partial(_run, score_member_often, (stage, 0), layout, placed, counts, shared_by(stage, shared))
-
-    def with_fewer(self) -> "Scored | None":
-        fewer = [rung for rung in batches.RUNGS if rung < self.members]
-        return self._replace(members=max(fewer)) if fewer else None
 
 
 class Trained(NamedTuple):
@@ -167,9 +161,7 @@ def compile_scoring(scored: Scored) -> dict[str, Any]:
     run = scored.prepared()
     start, cpu = time.perf_counter(), time.process_time()
     compiled = _run.lower(*run.args).compile()
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    analysis = compiled.memory_analysis()
-    memory = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
+    seconds, cpu, memory = time.perf_counter() - start, time.process_time() - cpu, memory_of(compiled)
     kind = jax.devices()[0].device_kind.lower()
     target = next((one for key, one in TARGETS.items() if key in kind), TARGETS["h100"])
     cost = cost_of(compiled.as_text(), turns_of(scored.name))
@@ -257,8 +249,7 @@ def _copies(samples: int, end: float, finished: dict) -> Iterator[dict]:
 
 
 def _scores(samples: int, end: float, finished: dict) -> Iterator[dict]:
-    measured = functools.partial(_scored, programs=finished["programs"])
-    return _rows(finished["scores"], plan(samples), measured, end)
+    return _rows(finished["scores"], plan(samples), functools.partial(_scored, programs=finished["programs"]), end)
 
 
 def _training(samples: int, end: float, finished: dict) -> Iterator[dict]:
@@ -293,10 +284,10 @@ def _scored(scored: Scored, programs: dict) -> dict:
         run = scored.prepared()
         results, seconds = zip(*(_timed(run) for _ in range(2)), strict=True)  # the first run loads the program
     except jax.errors.JaxRuntimeError as error:
-        fewer = scored.with_fewer()
-        if "RESOURCE_EXHAUSTED" not in str(error) or fewer is None:
+        fewer = [rung for rung in batches.RUNGS if rung < scored.members]
+        if "RESOURCE_EXHAUSTED" not in str(error) or not fewer:
             raise
-        return _scored(fewer, programs)
+        return _scored(scored._replace(members=max(fewer)), programs)
     first, second = (jax.device_get(jax.tree.map(lambda leaf: leaf[:CPU_MEMBERS], result)) for result in results)
     estimate = programs["compiled"].get(str(scored), {})
     on_cpu = programs["on_cpu"].get(scored.name)

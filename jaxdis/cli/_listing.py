@@ -14,7 +14,6 @@ import tyro
 from jaxdis._core.references import REFERENCES, bibliography, cited_in
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._outputs import make_room
 from jaxdis.cli._terminal import plain
 
 # Metrics that need more than codes and factors of one member: documented functions, not rows of METRICS.
@@ -37,38 +36,32 @@ class Row(NamedTuple):
     references: tuple[str, ...]
     detail: str
 
-    @classmethod
-    def of(cls, name: str, thing, more: str = "", group: str = "") -> "Row":
-        """The row of anything with a docstring, whose first line is the title and whose citations are references."""
-        doc = inspect.getdoc(thing) or ""
-        text = plain(doc)
-        return cls(name, text.split("\n")[0], group, tuple(cited_in(doc)), f"{text}\n\n{more}".rstrip())
 
-
-def rows_of(what: str) -> dict[str, Row]:
-    """A table's rows by name."""
-    return {row.name: row for row in _TABLES[what].make()}
+def _of_docstring(name: str, thing, more: str = "", group: str = "") -> Row:
+    """The row of anything with a docstring, whose first line is the title and whose citations are references."""
+    doc = inspect.getdoc(thing) or ""
+    text = plain(doc)
+    return Row(name, text.split("\n")[0], group, tuple(cited_in(doc)), f"{text}\n\n{more}".rstrip())
 
 
 _UNCLAIMED = "without a claim by their authors"
 
 
-def _metrics() -> list[Row]:
+def _metrics() -> Iterator[Row]:
     from jaxdis.encoders._slot_metrics import SLOT_METRICS
     from jaxdis.metrics import METRICS
     from jaxdis.metrics._seed_metrics import SEED_METRICS
 
     rows = [_of_metric(name, metric) for name, metric in METRICS.items()]
-    rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
+    yield from sorted(rows, key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
     for table, subject in ((SEED_METRICS, "of the seeds of a setting"), (SLOT_METRICS, "of slots and their masks")):
         for name, metric in table.items():  # which studies compute from more than one member's codes
             title, doc = f"{metric.about.title}. {metric.about.question}", plain(inspect.getdoc(type(metric)) or "")
-            rows.append(Row(name, title, f"{subject}, in studies", metric.about.references, f"{title}\n\n{doc}"))
+            yield Row(name, title, f"{subject}, in studies", metric.about.references, f"{title}\n\n{doc}")
     for path in FUNCTIONS:
         module, _, name = path.rpartition(".")
         function = getattr(importlib.import_module(module), name)
-        rows.append(Row.of(path, function, group="functions for more than the codes and factors of one member"))
-    return rows
+        yield _of_docstring(path, function, group="functions for more than the codes and factors of one member")
 
 
 def _of_metric(name: str, metric) -> Row:
@@ -95,40 +88,36 @@ def _facts(metric) -> str:
     cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""
     discrete = f"discrete ones only; continuous ones are left out{cut}"
     factors = discrete if source.needs_classes else "discrete or continuous"
-    ranges = {field: f"{low:g} to {high:g}" for field, (low, high) in about.chance.items()}
-    stated = ", ".join(text if field == "score" else f"{field} {text}" for field, text in ranges.items())
-    chance = f"{stated} (2,000 samples; see jaxdis.metrics.About.chance)"
+    ranges = (
+        f"{'' if field == 'score' else f'{field} '}{low:g} to {high:g}" for field, (low, high) in about.chance.items()
+    )
+    chance = f"{', '.join(ranges)} (2,000 samples; see jaxdis.metrics.About.chance)"
+    gradient = "0 almost everywhere" + (", unless variances are given" if source.reads.variances else "")
+    if about.differentiable:
+        gradient = "finite, and not 0 for codes that vary smoothly: the metric may be a term of a loss"
     facts = {
         "Best value": "the lowest" if "score" in metric.errors else "the highest",
-        "Without information": chance if ranges else "not stated: the metric does not read factors",
+        "Without information": chance if about.chance else "not stated: the metric does not read factors",
         "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",
         "Posterior variances": "read if they are given" if source.reads.variances else "not read",
-        "Gradient with respect to codes": _gradient(metric),
+        "Gradient with respect to codes": gradient,
         "Simulator": "used by evaluate_encoder and jaxdis score ZOO to fix factors" if about.intervenes else "not used",
     }
     return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
 
 
-def _gradient(metric) -> str:
-    if metric.about.differentiable:
-        return "finite, and not 0 for codes that vary smoothly: the metric may be a term of a loss"
-    return "0 almost everywhere" + (", unless variances are given" if metric.source.reads.variances else "")
-
-
 def _costs(metric) -> str:
-    """The time at a usual size, and the formulas by which an evaluation is refused, or announced as long."""
-    from jaxdis.evaluation._costs import said, seconds_of, terms_of, usual_seconds
+    """The time and the memory at a usual size, by the formulas with which an evaluation is announced or refused."""
+    from jaxdis._core.resources import in_words
+    from jaxdis.evaluation._costs import USUAL, bytes_of, usual_seconds
 
-    usual, seconds, of_few = usual_seconds(metric), *(seconds_of(metric.source, codes) for codes in (0, 1))
-    few = f", with fewer than 256 codes {of_few}" if of_few != seconds else ""
-    return f"""\
-Takes {"less than 0.1 s" if usual < 0.1 else f"about {usual:.2g} s"} per member of 10,000 samples × 10 codes with \
-dSprites' factors on one core.
-
-A member with n samples, d codes and k factors of v classes together needs about
-- memory: {said(terms_of(metric.source))},
-- time on one core: {"not measured" if seconds is None else seconds}{few}."""
+    seconds = usual_seconds(metric)
+    return (
+        f"Takes {'less than 0.1 s' if seconds < 0.1 else f'about {seconds:.2g} s'} per member of 10,000 samples × 10 "
+        f"codes with dSprites' factors on one core, and about {in_words(bytes_of(metric.source, USUAL))} of memory; "
+        "evaluate says what other sizes need if that is long or does not fit."
+    )
 
 
 def _of_spec(spec) -> str:
@@ -137,36 +126,33 @@ def _of_spec(spec) -> str:
 
 
 def _specs(package: str, table: str) -> Iterator[Row]:
-    """Relations or scores."""
     for name, spec in getattr(importlib.import_module(package), table).items():
         title = spec.title or spec.summary
-        yield Row.of(name, spec.function)._replace(title=title, detail=f"{title}.\n\n{_of_spec(spec)}")
+        yield _of_docstring(name, spec.function)._replace(title=title, detail=f"{title}.\n\n{_of_spec(spec)}")
 
 
-def _objectives() -> list[Row]:
+def _objectives() -> Iterator[Row]:
     from jaxdis.models import OBJECTIVES
 
-    return [_of_training(name, row.about, row.settings) for name, row in OBJECTIVES.items()]
+    return (_of_training(name, row.about, row.settings) for name, row in OBJECTIVES.items())
 
 
-def _presets() -> list[Row]:
+def _presets() -> Iterator[Row]:
     from jaxdis.papers import PAPERS
 
-    return [_of_training(name, p.preset.about, p.preset.make) for name, p in PAPERS.items() if p.preset is not None]
+    return (_of_training(name, p.preset.about, p.preset.make) for name, p in PAPERS.items() if p.preset is not None)
 
 
 def _of_training(name: str, about, function: Callable) -> Row:
     """An objective, or a published training run."""
     if about is None:
-        return Row.of(name, function)
-    settings = []
+        return _of_docstring(name, function)
+    title, doc, settings = f"{about.title}. {about.summary}", plain(inspect.getdoc(function) or ""), []
     for option, parameter in inspect.signature(function).parameters.items():
         value = parameter.default
         stated = f"{about.settings.get(option, '')} (default {value:g})" if isinstance(value, float) else None
         settings.append(f"  {option}: {stated or f'default {value!r}'}")
-    title, doc = f"{about.title}. {about.summary}", plain(inspect.getdoc(function) or "")
-    text = "\n".join((f"{title}\n\n{doc}\n\nSettings:", *settings))
-    return Row(name, title, "", about.references, text)
+    return Row(name, title, "", about.references, "\n".join((f"{title}\n\n{doc}\n\nSettings:", *settings)))
 
 
 def _models() -> Iterator[Row]:
@@ -186,7 +172,7 @@ def _papers() -> Iterator[Row]:
 
     for name, paper in PAPERS.items():
         studies = f"Studies: {', '.join(paper.studies) or 'none'}."
-        yield Row.of(name, importlib.import_module(paper.package), studies)
+        yield _of_docstring(name, importlib.import_module(paper.package), studies)
 
 
 def _studies() -> Iterator[Row]:
@@ -195,12 +181,15 @@ def _studies() -> Iterator[Row]:
     for name, make in STUDIES.items():
         parameters = inspect.signature(make).parameters
         defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
-        yield Row.of(name, make, f"Defaults:\n{defaults}")
+        yield _of_docstring(name, make, f"Defaults:\n{defaults}")
 
 
-_MADE = "drawn by jaxdis"
-_DRAWN = "drawn by jaxdis, or read from the official file"
-_READ = "read from the official file"
+# In which order data sets are listed: by whether they are drawn, and read from a file.
+_DRAWN_OR_READ = {
+    (True, True): "drawn by jaxdis, or read from the official file",
+    (True, False): "drawn by jaxdis",
+    (False, True): "read from the official file",
+}
 _STANDIN = "drawn, in place of data sets whose file is not at hand"
 
 
@@ -215,53 +204,36 @@ def _data() -> list[Row]:
         height, width, channels = row.shape
         title, group = row.description, _STANDIN
         if row.references:
-            title = f"{row.title}: {row.description}"
-            group = _READ if not row.renders else _DRAWN if row.reads else _MADE
+            title, group = f"{row.title}: {row.description}", _DRAWN_OR_READ[bool(row.renders), bool(row.reads)]
         text = (
             f"{title}.\n\nFactors and their numbers of values: {factors}.\n\n"
             f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
         )
         rows.append(Row(name, title, group, row.references, text))
-    return sorted(rows, key=lambda row: (_DRAWN, _MADE, _READ, _STANDIN).index(row.group))
+    return sorted(rows, key=lambda row: (*_DRAWN_OR_READ.values(), _STANDIN).index(row.group))
 
 
 def _references() -> Iterator[Row]:
-    for key, entry in REFERENCES.items():
-        yield Row(key, f"{entry.title} ({entry.year})", "", (key,), _entry(key))
+    return (Row(key, f"{each.title} ({each.year})", "", (key,), str(each)) for key, each in REFERENCES.items())
 
 
-def _entry(key: str) -> str:
-    entry = REFERENCES[key]
-    return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.place}. {entry.url}"
-
-
-class Table(NamedTuple):
-    """What one row is called, what several are, and a function that makes all rows."""
-
-    row: str
-    rows: str
-    make: Callable
-
-
+# What one row of each table is called, and a function that makes all rows.
 _TABLES = {
-    "metrics": Table("metric", "metrics", _metrics),
-    "relations": Table("relation", "relations", functools.partial(_specs, "jaxdis.relations", "RELATIONS")),
-    "scores": Table("score", "scores", functools.partial(_specs, "jaxdis.scores", "SCORES")),
-    "objectives": Table("objective", "objectives", _objectives),
-    "models": Table("model", "models", _models),
-    "presets": Table("preset", "presets", _presets),
-    "data": Table("data set", "data sets", _data),
-    "studies": Table("study", "studies", _studies),
-    "papers": Table("paper", "papers", _papers),
-    "references": Table("reference", "references", _references),
+    "metrics": ("metric", _metrics),
+    "relations": ("relation", functools.partial(_specs, "jaxdis.relations", "RELATIONS")),
+    "scores": ("score", functools.partial(_specs, "jaxdis.scores", "SCORES")),
+    "objectives": ("objective", _objectives),
+    "models": ("model", _models),
+    "presets": ("preset", _presets),
+    "data": ("data set", _data),
+    "studies": ("study", _studies),
+    "papers": ("paper", _papers),
+    "references": ("reference", _references),
 }
 
 
-def look_up_row(what: str, name: str) -> Row:
-    """One row in a table, or an error that suggests the most similar name."""
-    from jaxdis._core.lookup import look_up
-
-    return look_up(name, rows_of(what), _TABLES[what].row, _TABLES[what].rows)
+def rows_of(what: str) -> dict[str, Row]:
+    return {row.name: row for row in _TABLES[what][1]()}
 
 
 def cited_by(name: str) -> tuple[str, ...]:
@@ -304,24 +276,25 @@ class List:
         if self.what == "references" and (self.names or self.bibtex):
             own, names = "jaxdis" in self.names, [name for name in self.names if name != "jaxdis"]
             keys = dict.fromkeys(key for name in names or (() if own else REFERENCES) for key in cited_by(name))
-            texts = [bibliography([key]) if self.bibtex else _entry(key) for key in keys]
+            texts = [bibliography([key]) if self.bibtex else str(REFERENCES[key]) for key in keys]
             terminal.write("\n\n".join([OWN] * own + texts), wrap=not self.bibtex)
         elif self.names:
-            for row in [look_up_row(self.what, name) for name in self.names]:
-                entries = "".join(f"\n- {key}: {_entry(key)}" for key in row.references)
+            from jaxdis._core.lookup import look_up
+
+            rows, kind = rows_of(self.what), _TABLES[self.what][0]
+            kinds = self.what if kind == "study" else f"{kind}s"
+            for row in [look_up(name, rows, kind, kinds) for name in self.names]:
+                entries = "".join(f"\n- {key}: {REFERENCES[key]}" for key in row.references)
                 terminal.write(f"{row.name}\n\n{row.detail}" + (f"\n\nReferences:\n{entries}" if entries else ""))
         else:
-            self._table()
-
-    def _table(self) -> None:
-        with terminal.sign_of_life("loading …"):
-            rows = list(rows_of(self.what).values())
-        column = max(len(row.name) for row in rows if len(row.name) <= terminal.LONGEST_NAME) + 2
-        for group, members in itertools.groupby(rows, key=lambda row: row.group):
-            if group:
-                terminal.write("\n" + group, wrap=False)
-            for row in members:
-                terminal.write_entry(row.name, row.title, column)
+            with terminal.sign_of_life("loading …"):
+                rows = list(rows_of(self.what).values())
+            column = max(len(row.name) for row in rows if len(row.name) <= terminal.LONGEST_NAME) + 2
+            for group, members in itertools.groupby(rows, key=lambda row: row.group):
+                if group:
+                    terminal.write("\n" + group, wrap=False)
+                for row in members:
+                    terminal.write_entry(row.name, row.title, column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -354,7 +327,7 @@ class Data:
             terminal.write_line(f"{place} is complete; use it by --source {place}")
             return
         out = self.out or Path("sheet.png")
-        make_room("--out", out)
+        terminal.make_room("--out", out)
         terminal.start(None)
         from jaxdis.data._contact_sheet import save_sheet
 

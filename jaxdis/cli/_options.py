@@ -76,8 +76,6 @@ def paragraphs_wrapped() -> Iterator[None]:
 
 
 class _Wrapping:
-    """A stream that wraps long lines of text."""
-
     def __init__(self, stream):
         self._stream, self._width = stream, shutil.get_terminal_size().columns
 

@@ -11,7 +11,6 @@ import tyro
 
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache, own_pictures
-from jaxdis.cli._outputs import check_not_input, make_room
 
 # Bytes of codes that are scored together, and then written.
 GROUP_BYTES = 128 << 20
@@ -90,10 +89,10 @@ class Score:
     def run(self) -> None:
         from jaxdis._core.lookup import printable
         from jaxdis._core.options import Seed, checked_value
-        from jaxdis._core.table_files import named_files
+        from jaxdis._core.table_files import matching, named_files
         from jaxdis.cli import _score_tables as tables
         from jaxdis.cli._metric_texts import options_in_words
-        from jaxdis.evaluation._null import Null
+        from jaxdis.evaluation._request import Null
         from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
@@ -103,46 +102,38 @@ class Score:
         if self.list_options:
             terminal.write(options_in_words(self._plan()), wrap=False)
             return
-        paths = self._paths()
-        self._check_outputs(paths)
+        paths = matching(self.files)
+        outputs = {"--csv": self.csv, "--json": self.json, "--append": self.append}
+        terminal.check_outputs(outputs, (*paths, self.factors, self.test))  # before hours of scoring
+        if self.append is not None and self.append.suffix not in (".csv", ".parquet"):
+            raise ValueError(f"--append: must be a .csv or .parquet file, got {self.append}")
+        if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
+            raise ValueError(f"--json: must be another file than --csv, got {self.json}")
         terminal.start(self.cache)
-        plan = self._plan()
-        for option, path in (("--csv", self.csv), ("--json", self.json), ("--append", self.append)):
-            make_room(option, path)  # before hours of scoring
+        plan, named, several = self._plan(), named_files(paths), len(paths) > 1
         terminal.first_sign("scoring")
-        file_scores, factors, refused, notes, said = {}, {}, {}, [], set()
-        named, several = named_files(paths), len(paths) > 1
-        whole = []  # the first groups, as long as they are few
-        write = tables.now_and_then(lambda scores: self._write(scores, factors, last=False))
-        standard = self._metrics(plan) == "standard"
-        for number, some in enumerate(tables.in_turn(plan) if several and not standard and not self.levels else [plan]):
-            notes.append([])
-            left = {name: path for name, path in named.items() if name not in refused}
-            for group in whole if number and len(whole) == 1 else self._groups(left, refused, several):
-                first, *others = group
-                if number == 0:
-                    self._say_factors(group, factors)
-                    whole = [*whole, group][:2] if len(whole) < 2 else whole
-                if several and not number and group is whole[0]:
-                    tables.say_seconds(next(iter(group.values())), plan, len(paths), self.bootstrap, null.count)
-                try:
-                    name = f"{first} and {len(others)} more" if others else first
-                    with terminal.naming(name if several else None, said):
-                        scored = self._scored(group, some, file_scores, write)
-                except ValueError as error:
-                    if not several:
-                        raise
-                    refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
-                    continue
-                for name, scores in scored.items():
-                    before = [file_scores[name]] if name in file_scores else []
-                    file_scores[name] = tables.merged([*before, scores], plan)
-                members = sum(len(scores.members) for scores in scored.values())
-                notes[-1].append((next(iter(scored.values())).notes, members))
-                write(lambda: file_scores)
+        file_scores, factors, refused, notes = {}, {}, {}, []
+        write = tables.now_and_then(lambda scores: self._write(scores, factors, several, last=False))
+        for number, group in enumerate(self._groups(named, refused, several)):
+            first, *others = group
+            self._say_factors(group, factors)
+            if several and not number:
+                tables.say_seconds(group[first], plan, len(paths), self.bootstrap, null.count)
+            try:
+                name = f"{first} and {len(others)} more" if others else first
+                with terminal.naming(name) if several else contextlib.nullcontext():
+                    scored = self._scored(group, plan, file_scores, write, several)
+            except ValueError as error:
+                if not several:
+                    raise
+                refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
+                continue
+            file_scores.update(scored)
+            notes.append((scored[first].notes, sum(len(scores.members) for scores in scored.values())))
+            write(lambda: file_scores)
         if file_scores:
             for last in (False, True):
-                self._write(file_scores, factors, last=last)  # before a terminal that may fail
+                self._write(file_scores, factors, several, last=last)  # before a terminal that may fail
             if self.append is not None:
                 tables.append(self.append, file_scores, factors)
             tables.print_scores(file_scores, notes, dict(METRICS) | plan, several=several, out=self.csv)
@@ -158,20 +149,14 @@ class Score:
         words = self.metrics[0] if self.metrics in (("standard",), ("all",)) else self.metrics
         return preset_metrics(self.preset, words)
 
-    def _paths(self) -> list[Path]:
-        """The files, with patterns resolved."""
-        from jaxdis._core.table_files import matching
-
-        return matching(self.files)
-
-    def _write(self, file_scores: Mapping, factors: Mapping[str, str], *, last: bool) -> None:
+    def _write(self, file_scores: Mapping, factors: Mapping[str, str], several: bool, *, last: bool) -> None:
         """Write what has been scored: files every time, pipes only the last time."""
         from jaxdis._core.files import write_text
         from jaxdis.cli._score_tables import to_csv, to_json
 
         for path, text_of in ((self.csv, to_csv), (self.json, to_json)):
             if path is not None and last == (path.exists() and not path.is_file()):
-                write_text(path, text_of(file_scores, factors, several=len(self._paths()) > 1))
+                write_text(path, text_of(file_scores, factors, several=several))
 
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
         """Read files: a zoo's path alone, or the codes from files that can be scored as members in one zoo."""
@@ -215,7 +200,7 @@ class Score:
                 terminal.write_sentence(f"{first + ': ' if factors else ''}factors: {words}")
         factors |= dict.fromkeys(group, words)
 
-    def _scored(self, group: Mapping, plan: Mapping, known: Mapping, write: Callable) -> dict:
+    def _scored(self, group: Mapping, plan: Mapping, known: Mapping, write: Callable, several: bool) -> dict:
         """Scores by file name. A file's numbers do not depend on the others in its group."""
         import jax
         import numpy as np
@@ -240,7 +225,10 @@ class Score:
             return {name: self._score_slot_file(first, key)}
         codes, variances, test = first.codes, first.variances, None
         if self.test is not None:
-            _check_numbering(first.factors)
+            for factor, values in zip(first.factors.names, first.factors.classes or (), strict=False):
+                if values is not None and list(values) != list(range(len(values))):  # as held-out ones have to be
+                    words = f"classes of {factor} that are not 0, 1, 2, …; put these numbers into the table"
+                    raise ValueError(f"--test: must be numbered as the table of factors, got {words}")
             held_out = load_arrays(self.test)
             test = (held_out.codes, held_out.factors)
         if others:
@@ -253,7 +241,7 @@ class Score:
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, list(group), known, write), "progress": bar("members")}
             how |= {"null": self.null, "groups": first.groups}
-            with said_before() if len(self._paths()) > 1 else contextlib.nullcontext():
+            with said_before() if several else contextlib.nullcontext():
                 scores = evaluate(codes, first.factors, self._metrics(plan), key, test=test, variances=variances, **how)
         if not others:
             return {name: scores}
@@ -285,58 +273,36 @@ class Score:
             raise ValueError(f"--data: must be given for a zoo that was trained on {data}, together with --factors")
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
         with terminal.latest_scores(names_in_turn(of_zoo), in_brief) as (arrived, bar):
-            how |= {"arrived": kept_too(arrived), "progress": bar("images encoded") or False}
+            how |= {"arrived": kept_too(arrived), "progress": bar("images encoded")}
             return evaluate_encoder(zoo, data, self._metrics(plan), key, source=source, **samples, **how)
 
     def _score_slot_file(self, arrays, key):
-        """Slots in a file, at each level of their structure."""
         for option, given in (("test", self.test), ("null", self.null), ("bootstrap", self.bootstrap)):
             if given not in (None, 0):
                 raise ValueError(f"--{option}: goes with codes without slots, got a file of slots")
         if self.metrics not in (("standard",), ("structured_slots",)):
             raise ValueError(f"--metrics: must be structured_slots for a file of slots, got {' '.join(self.metrics)}")
         with terminal.bar("scoring", "members") as progress:
-            return score_slots(arrays, self.levels, self.slot_groups, key, progress or False, self.batch_size)
+            return score_slots(arrays, self.levels, self.slot_groups, key, progress, self.batch_size)
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""
         return "standard" if self.metrics == ("standard",) and self.preset is None else plan
 
-    def _kept_too(self, told: Callable | None, names: list[str], known: Mapping, write: Callable):
+    def _kept_too(self, told: Callable, names: list[str], known: Mapping, write: Callable):
         """A callback that also writes what has arrived of the files that are being scored, beside what is known."""
         if not (self.csv or self.json):
             return told
-        from jaxdis.cli._score_tables import by_file, joined, merged
+        from jaxdis.cli._score_tables import by_file
 
         tables = []
 
-        def all_known():
-            found = {names[0]: joined(tables)} if len(names) == 1 else by_file(tables, names)
-            return {**known, **{n: merged([known[n], own]) if n in known else own for n, own in found.items()}}
-
         def write_too(scores):
             tables.append(scores)
-            write(all_known)
-            if told is not None:
-                told(scores)
+            write(lambda: {**known, **by_file(tables, names)})
+            told(scores)
 
         return write_too
-
-    def _check_outputs(self, paths: list[Path]) -> None:
-        """Check, before anything is computed, that outputs can be written and are not inputs."""
-        inputs = [path for path in (*paths, self.factors, self.test) if path is not None]
-        for option, path in (("--csv", self.csv), ("--json", self.json)):
-            if path is None:
-                continue
-            check_not_input(option, path, inputs)
-            if path.is_dir():
-                raise ValueError(f"{option}: must be a file, got the folder {path}")
-        if self.append is not None:
-            check_not_input("--append", self.append, inputs)
-            if self.append.suffix not in (".csv", ".parquet"):
-                raise ValueError(f"--append: must be a .csv or .parquet file, got {self.append}")
-        if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
-            raise ValueError(f"--json: must be another file than --csv, got {self.json}")
 
 
 def _refusal(refused: Mapping[str, str], count: int) -> str:
@@ -359,14 +325,6 @@ def _sound(arrays) -> bool:
     largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
     in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
     return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
-
-
-def _check_numbering(factors) -> None:
-    """Held-out samples in NumPy's format have class numbers: a table's must be the same."""
-    for name, values in zip(factors.names, factors.classes or (), strict=bool(factors.classes)):
-        if values is not None and list(values) != list(range(len(values))):
-            words = f"classes of {name} that are not 0, 1, 2, …; put these numbers into the table"
-            raise ValueError(f"--test: must be numbered as the table of factors, got {words}")
 
 
 def score_slots(arrays, levels: Sequence[str], groups: int | None, key, progress, batch_size: int | None):

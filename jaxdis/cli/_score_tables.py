@@ -1,7 +1,6 @@
 """Scores of files: in which turn they are computed, what has arrived, and tables for a terminal, as CSV and as JSON."""
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -14,16 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from jaxdis._core.files import column_of_texts, csv_text, read_csv, write_text, write_whole
+from jaxdis._core.finite import finite, mean
 from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation import _costs as costs
 from jaxdis.evaluation._costs import Load, Size
-from jaxdis.evaluation._run import seconds_of, stages_of
-from jaxdis.evaluation._score_table import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, mean, together
+from jaxdis.evaluation._score_table import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, together
 from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics._metric import Column
 
-# Metrics that take no longer for 10,000 samples, in seconds, are computed for all files before any other.
-QUICK = 0.1
 # With more files, each has a row instead of a column.
 MOST_COLUMNS = 4
 # With more files, the table shows the best and the worst.
@@ -35,14 +32,6 @@ LONGEST_METRIC = 24
 # Behind an error that the bias exceeds, and what it means.
 BIASED = "*"
 REMARK = "* The bias by bootstrap exceeds the error: with more samples the score would be another one."
-_TABLES = "columns", "parts", "replicates", "nulls", "relations", "axes"
-
-
-def in_turn(plan: Mapping) -> list[Mapping]:
-    """The metrics that are computed for all files before the next ones: the quick ones, then stage by stage."""
-    stages = stages_of(tuple(plan.items()))
-    quick = [each for stage in stages if seconds_of(stage) <= QUICK for each in stage]
-    return [dict(each) for each in (quick, *(stage for stage in stages if seconds_of(stage) > QUICK)) if each]
 
 
 def say_seconds(arrays, plan: Mapping, count: int, bootstrap: int, null: int) -> None:
@@ -82,33 +71,15 @@ def joined(arrived: Sequence[Scores]) -> Scores:
 
 
 def by_file(arrived: Sequence[Scores], names: Sequence[str]) -> dict[str, Scores]:
-    """For each file, which is a member, the columns that have arrived."""
-    columns, replicates = _whole(arrived, "columns"), _whole(arrived, "replicates")
-    found = {}
+    """The columns that have arrived for a file, or for several, each of which is a member."""
+    if len(names) == 1:
+        return {names[0]: joined(arrived)}
+    found, tables = {}, [_whole(arrived, field) for field in ("columns", "replicates")]
     for row, name in enumerate(names):
-        own = [{key: each[row] for key, each in table.items() if row < len(each)} for table in (columns, replicates)]
-        if own[0]:
-            found[name] = Scores(own[0], {}, arrived[0].factor_names, own[1])
+        columns, replicates = ({key: each[row] for key, each in table.items() if row < len(each)} for table in tables)
+        if columns:
+            found[name] = Scores(columns, {}, arrived[0].factor_names, replicates)
     return found
-
-
-def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
-    """Join the same members' columns from several evaluations, in the metrics' order."""
-    first, *others = tables
-    if not others:
-        return first
-    fields = {field: {name: each for t in tables for name, each in getattr(t, field).items()} for field in _TABLES}
-    places = {metric: place for place, metric in enumerate(order)}
-    columns = sorted(fields["columns"], key=lambda column: places.get(column.metric, len(places)))
-    fields["columns"] = {column: fields["columns"][column] for column in columns}
-    records = [table.evaluation for table in tables if table.evaluation]
-    evaluation = dict(records[0]) if records else {}
-    for record in records[1:]:
-        evaluation |= {name: evaluation.get(name, {}) | record.get(name, {}) for name in ("options", "metrics")}
-        evaluation["held_out"] = evaluation["held_out"] or record["held_out"]
-    for name in ("notes", "errors"):
-        fields[name] = tuple(dict.fromkeys(each for table in tables for each in getattr(table, name)))
-    return dataclasses.replace(first, **fields, evaluation=evaluation)
 
 
 def _whole(arrived: Sequence[Scores], field: str) -> dict:
@@ -164,20 +135,20 @@ def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) 
 def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, several: bool, out: Path | None) -> None:
     """Print what fits: one file as a table, a few beside each other, a row for each up to twenty, or a summary.
 
-    ``notes`` are, for metrics computed in turn, those on files that were scored together, and how many these are.
+    ``notes`` are those on files that were scored together, and how many members these have.
     """
     if not several:
         ((name, scores),) = file_scores.items()
-        _print_one(scores, name)
+        _print_one(scores, terminal.one_line(name))
     elif len(file_scores) > MOST_ROWS:
         _print_summary(file_scores, plan)
         where = f"in {out}" if out is not None else "written by --csv FILE"
         terminal.write(f"the scores of each of the {len(file_scores):,} files are {where}")
-    elif len(file_scores) > MOST_COLUMNS or not _printed_by_metric(file_scores):
-        _print_by_file(file_scores)
+    else:
+        _print_several(file_scores)
     if len(file_scores) <= MOST_ROWS and any(_mark(s, column) for s in file_scores.values() for column in s):
         terminal.write(REMARK)
-    for line in together(tuple(note for tables in notes for note in added(tables))):
+    for line in together(added(notes)):
         terminal.write_sentence(line)
 
 
@@ -191,8 +162,7 @@ def _mark(scores, column: str) -> str:
 def in_brief(scores, column: str) -> str:
     """``0.412 ± 0.013``: mean and spread over members; ``0.412 [0.387, 0.437]``: a score and its bootstrap interval;
     ``0.412 (p .048)``: and how often permuted factors are as good."""
-    values = np.atleast_1d(scores[column]) if column in scores else np.empty(0)
-    values = values[~np.isnan(values)]
+    values = finite(scores[column]) if column in scores else np.empty(0)
     if not values.size:
         return ""
     if values.size > 1:
@@ -202,15 +172,6 @@ def in_brief(scores, column: str) -> str:
         return f"{values[0]:.3f}{by_chance}"
     low, high = np.ravel(scores.interval(column))
     return f"{values[0]:.3f} [{low:.3f}, {high:.3f}]{_mark(scores, column)}{by_chance}"
-
-
-def _heading(file_scores: Mapping) -> str:
-    """The number of files, and what stands beside the scores."""
-    tables = file_scores.values()
-    beside = [SPREAD] * any(not scores.single for scores in tables)
-    beside += [INTERVAL] * any(scores.single and scores.replicates for scores in tables)
-    beside += [CHANCE] * any(scores.nulls for scores in tables)
-    return "; ".join([f"{len(tables)} files", *beside])
 
 
 def folded(name: str, width: int = LONGEST_METRIC) -> str:
@@ -223,10 +184,12 @@ def folded(name: str, width: int = LONGEST_METRIC) -> str:
     return "\n".join(lines)
 
 
-def _table(title: str, heads: Sequence[str]) -> Table:
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence]) -> Table:
     table = Table(title=Text(title))
     for head in heads:
         table.add_column(Text(head), no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -239,88 +202,85 @@ def _file(name: str, longest: int = LONGEST_FILE) -> str:
     return line if len(line) <= longest else "…" + line[1 - longest :]
 
 
-def _printed_by_metric(file_scores: Mapping) -> bool:
-    """Print a row for each metric and a column for each file, if that fits the terminal."""
-    table = _table(_heading(file_scores), ["metric", *map(_file, file_scores)])
-    for column in _columns_of(file_scores):
-        table.add_row(folded(column), *(in_brief(scores, column) for scores in file_scores.values()))
-    console = terminal.console()
-    fits = console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width
-    if fits:
-        console.print(table)
-    return fits
-
-
-def _print_by_file(file_scores: Mapping) -> None:
-    """Print a row for each file, in as many tables as the columns of scores need."""
-    files = [_file(name) for name in file_scores]
-    blocks, room = [[]], 0
-    for column in _columns_of(file_scores):
-        cells = [folded(column, 1), *(in_brief(scores, column) for scores in file_scores.values())]
-        width = 3 + max(len(line) for cell in cells for line in cell.split("\n"))
-        if blocks[-1] and width > room:
+def _print_several(file_scores: Mapping) -> None:
+    """Print a row for each metric and a column for each file, if that fits; else a row for each file, in as many tables
+    as the columns of scores need."""
+    tables, console, files = file_scores.values(), terminal.console(), list(map(_file, file_scores))
+    beside = [SPREAD] * any(not scores.single for scores in tables)
+    beside += [INTERVAL] * any(scores.single and scores.replicates for scores in tables)
+    beside += [CHANCE] * any(scores.nulls for scores in tables)
+    title = "; ".join([f"{len(tables)} files", *beside])
+    cells = {column: [in_brief(scores, column) for scores in tables] for column in _columns_of(file_scores)}
+    if len(files) <= MOST_COLUMNS:
+        table = _table(title, ["metric", *files], ([folded(column), *row] for column, row in cells.items()))
+        if console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width:
+            console.print(table)
+            return
+    blocks, room = [], 0
+    for column, row in cells.items():
+        head = folded(column, 1)
+        width = 3 + max(map(len, (*head.split("\n"), *row)))
+        if not blocks or width > room:
             blocks.append([])
-        if not blocks[-1]:
-            room = terminal.console().width - 4 - max(map(len, files))
-        blocks[-1].append(cells)
+            room = console.width - 4 - max(map(len, files))
+        blocks[-1].append((head, *row))
         room -= width
-    for block in blocks:
-        table = _table(_heading(file_scores) if block is blocks[0] else "", ["file", *(cells[0] for cells in block)])
-        for row, name in enumerate(files, 1):
-            table.add_row(name, *(cells[row] for cells in block))
-        terminal.console().print(table)
+    for number, block in enumerate(blocks):
+        heads, *rows = zip(("file", *files), *block, strict=True)
+        console.print(_table("" if number else title, heads, rows))
 
 
 def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
-    """Print mean and spread over files, and which are the best and the worst."""
-    table = _table(f"{len(file_scores)} files", ["metric", "mean", "spread", "best", "worst"])
     room = (terminal.console().width - LONGEST_METRIC - 28) // 2  # less what the other columns need
-    names = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores]
+    names, rows = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores], []
     for column in _columns_of(file_scores):
-        lists = [np.atleast_1d(scores[column]) if column in scores else np.empty(0) for scores in file_scores.values()]
-        lists = [values[~np.isnan(values)] for values in lists]
-        values = np.array([each.mean() if each.size else np.nan for each in lists])
+        values = np.array([mean(scores[column]) if column in scores else np.nan for scores in file_scores.values()])
         if np.isnan(values).all():
-            table.add_row(folded(column), "", "", "", "")
+            rows.append([folded(column), "", "", "", ""])
             continue
         order = [np.nanargmin(values), np.nanargmax(values)]
         name = Column.read(column, plan)
         best, worst = order if name.field in plan[name.metric].errors else order[::-1]
         ends = (Text(f"{values[end]:.4f}\n{names[end]}") for end in (best, worst))
-        table.add_row(folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends)
-    terminal.console().print(table)
+        rows.append([folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends])
+    heads = ["metric", "mean", "spread", "best", "worst"]
+    terminal.console().print(_table(f"{len(file_scores)} files", heads, rows))
 
 
 def _print_one(scores, title: str) -> None:
-    zoo = any(np.ndim(column) for column in scores.values())
-    members = max(np.size(column) for column in scores.values())
-    errors = ["error", "bias"] if scores.replicates else []
-    heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
-    by_chance = (["null", "largest p"] if zoo else ["null", "above null", "p"]) if scores.nulls else []
-    title = terminal.one_line(title)
-    heads, rows = ["metric", *heads, *by_chance], []
-    for name, column in scores.items():
-        values = np.atleast_1d(column)
-        defined = values[~np.isnan(values)]
-        if not zoo:
-            drawn = name in scores.replicates
-            error = [f"{scores.error(name):.4f}", f"{scores.bias(name):+.4f}{_mark(scores, name)}"] if drawn else []
-            cells = [f"{values[0]:.4f}", *(error or [""] * len(errors))]
-        elif defined.size:
-            numbers = defined.mean(), defined.std(), defined.min(), defined.max()
-            cells = [*(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or "")]
-        else:
-            cells = ["", "", "", "", str(len(values))]
-        if name in scores.nulls and zoo:
-            cells += [f"{mean(scores.null(name)):.4f}", f"{np.max(scores.p_value(name)):.3f}"]
-        elif name in scores.nulls:
-            null, above, p = chance(scores, name).values()
-            cells += [f"{null:.4f}", f"{above:+.4f}", f"{p:.3f}"]
-        rows.append([name, *cells])
-    console = terminal.console()
+    if scores.single:
+        heads = [
+            "score",
+            *["error", "bias"] * bool(scores.replicates),
+            *["null", "above null", "p"] * bool(scores.nulls),
+        ]
+    else:
+        title = f"{title}: {len(scores.members):,} members"
+        heads = ["mean", "spread", "lowest", "highest", "undefined", *["null", "largest p"] * bool(scores.nulls)]
+    rows = [[name, *(_cells(scores, name).get(head, "") for head in heads)] for name in scores]
+    heads, console = ["metric", *heads], terminal.console()
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     room = console.width - sum(3 + width for width in widths[1:]) - 4  # for names, beside other columns and lines
-    table = _table(f"{title}: {members:,} members" if zoo else title, heads)
-    for name, *cells in rows:
-        table.add_row(folded(name, max(room, LONGEST_METRIC)), *cells)
-    console.print(table)
+    console.print(_table(title, heads, ([folded(name, max(room, LONGEST_METRIC)), *row] for name, *row in rows)))
+
+
+def _cells(scores, name: str) -> dict[str, str]:
+    """What the table of one file tells of a column, by head."""
+    values, by_chance = np.atleast_1d(scores[name]), chance(scores, name)
+    if scores.single:
+        cells = {"score": f"{values[0]:.4f}"}
+        if name in scores.replicates:
+            bias = f"{scores.bias(name):+.4f}{_mark(scores, name)}"
+            cells |= {"error": f"{scores.error(name):.4f}", "bias": bias}
+        if by_chance:
+            null, above, p = by_chance.values()
+            cells |= {"null": f"{null:.4f}", "above null": f"{above:+.4f}", "p": f"{p:.3f}"}
+        return cells
+    defined = finite(values)
+    cells = {"undefined": str(len(values) - len(defined) or "")}
+    if defined.size:
+        numbers = {"mean": defined.mean(), "spread": defined.std(), "lowest": defined.min(), "highest": defined.max()}
+        cells |= {head: f"{number:.4f}" for head, number in numbers.items()}
+    if by_chance:
+        cells |= {"null": f"{mean(by_chance['null']):.4f}", "largest p": f"{np.max(by_chance['p']):.3f}"}
+    return cells

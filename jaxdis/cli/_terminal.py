@@ -1,18 +1,21 @@
-"""What all commands share: the start of a program, the console, the progress bar."""
+"""What all commands share: the start of a program, the console, progress bars, and checks of what is written."""
 
 import contextlib
 import functools
 import gc
+import importlib.util
 import math
+import os
 import re
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jaxdis._core.display import bar as bar_on
 from jaxdis._core.display import tell_now_and_then, without_controls
+from jaxdis._core.interrupts import STOPPED
 
 # What stays as it is: examples and tables.
 _VERBATIM = re.compile(r"^\s*(>>>|====|\|)")
@@ -115,7 +118,6 @@ def console(*, error: bool = False):
 
 
 def write(text: str, *, wrap: bool = True) -> None:
-    """Print plain text, wrapped to the width of the terminal."""
     target = console()
     target.print(wrapped(text, target.width) if wrap else text, soft_wrap=True)
 
@@ -131,9 +133,21 @@ def write_line(text: str, *, error: bool = False) -> None:
 
 
 def write_entry(name: str, title: str, column: int) -> None:
-    """Print a row of a list: a name, and its title from a column on."""
     target = console()
     target.print(entry(name, title, column, target.width), soft_wrap=True)
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, **how) -> None:
+    """Print texts under their heads; ``numbers`` after the first column are aligned to the right."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(**how)
+    for place, head in enumerate(heads):
+        table.add_column(Text(head), justify="right" if place and numbers else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console().print(table)
 
 
 class ReaderGone(Exception):
@@ -162,17 +176,10 @@ def _warn_of_the_cache(fault: str) -> None:
 
 
 @contextlib.contextmanager
-def naming(name: str | None, said: set[str]):
-    """Begin warnings with a name, and give each once, though metrics are computed in several calls."""
-
-    def show(message, *_):
-        line = str(message) if name is None else f"{name}: {message}"
-        if line not in said:
-            said.add(line)
-            warn(line)
-
+def naming(name: str):
+    """Begin warnings with a name."""
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.showwarning = lambda message, *_: warn(f"{name}: {message}")
         yield
 
 
@@ -237,16 +244,16 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
         return any(column.metric == name for column in latest)
 
     if not shown.is_terminal:
-        told = None
+        told = 0
 
         def noted(scores):
             nonlocal told
             latest.update(scores)
-            done = sum(map(is_known, names))
-            told = done if tell_now_and_then(f"metrics: {done} of {len(names)}") else told
+            if tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}"):
+                told = sum(map(is_known, names))
 
         yield noted, lambda what: lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,}")
-        if told is not None and told < sum(map(is_known, names)):  # what was begun is told to its end
+        if 0 < told < sum(map(is_known, names)):  # what was begun is told to its end
             tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}", now=True)
         return
     bars = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -255,9 +262,7 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
         table = Table.grid(padding=(0, 2))
         for row in list(latest.items())[-LATEST:]:
             table.add_row(*(Text(one_line(text)) for text in row))
-        now = next((stage for stage in stages if not all(map(is_known, stage))), None)
-        if now is not None:
-            first, *others = now
+        for first, *others in [stage for stage in stages if not all(map(is_known, stage))][:1]:
             table.add_row(Text(one_line(f"{first} and {len(others)} more" if others else first), style="dim"), "…")
         return Group(table, bars)
 
@@ -275,3 +280,79 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
             live.refresh()
 
         yield arrived, counted
+
+
+# What a command is asked to write: checks before anything is computed, and what is there when it is stopped.
+
+KINDS_OF_CELLS = ("train", "encode", "score")
+
+
+def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> None:
+    """Refuse to overwrite a file that the command reads, or the zoo and the settings of a run whose zoo it reads."""
+    from jaxdis._core.files import ZOO_FILE
+
+    for given in inputs:
+        if given is None:
+            continue
+        folder = given if given.is_dir() else given.parent if given.name == ZOO_FILE else None
+        files = [given] if folder is None else [given, folder / ZOO_FILE, folder / "run.json"]
+        if any(out.resolve() == file.resolve() for file in files):
+            raise ValueError(f"{option}: must be another file than the input, got {out}")
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
+    """Check that files to write, by their options, are no inputs, and make room for them."""
+    inputs = list(inputs)
+    for option, path in outputs.items():
+        if path is not None:
+            check_not_input(option, path, inputs)
+        make_room(option, path)
+
+
+def check_pictures() -> None:
+    if importlib.util.find_spec("matplotlib") is None:
+        raise RuntimeError('pictures: need matplotlib; install it by pip install "jaxdis[plots]"')
+
+
+def write_figure(path: Path, figure) -> None:
+    """Write a figure as its name ends: .svg and .pdf are vectors, anything else is PNG."""
+    from jaxdis._core.files import write_whole
+
+    kind = path.suffix[1:].lower()
+    kind = kind if kind in ("svg", "pdf") else "png"
+    write_whole(path.resolve(), lambda file: figure.savefig(file, format=kind))
+
+
+def make_room(option: str, out: Path | None) -> None:
+    """Make the folder of a file, and check that the file can be written there."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise ValueError(f"{option}: must be a file, got the folder {out}")
+    folder = out.resolve().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{option}: cannot be written, since {folder} cannot be made ({error.strerror})") from None
+    special = out.exists() and not out.is_file()  # a pipe, or the terminal
+    if not os.access(out if special else folder, os.W_OK):
+        raise ValueError(f"{option}: cannot be written in {folder}")
+
+
+def kept(command, began: float) -> str:
+    """The message of a command that is stopped: its own, or else which files it has written since it began.
+
+    Messages are made while the process ends, so they look at names of files and import nothing.
+    """
+    if words := getattr(command, "kept", ""):
+        return words
+    outputs = (getattr(command, option, None) for option in ("csv", "json", "out", "plot"))
+    written = [str(path) for path in outputs if path is not None and path.is_file() and path.stat().st_mtime >= began]
+    return f"stopped; what was computed until then is in {' and '.join(written)}" if written else STOPPED
+
+
+def kept_cells(out: Path, place: str = "") -> str:
+    """The message of a study that is stopped, or of several in the folders that a pattern matches."""
+    if any(any(out.glob(f"{place}{kind}/??/*.json")) for kind in KINDS_OF_CELLS):
+        return f"stopped; {out} keeps all finished cells: run the same command again to go on"
+    return "stopped; no cell was finished: run the same command again"

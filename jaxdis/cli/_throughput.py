@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from rich.table import Table
 
 from jaxdis._core.files import read_json
 from jaxdis._core.version import __version__
@@ -142,7 +141,6 @@ def _training(size: int) -> Row:
 
 
 def machine() -> dict[str, Any]:
-    """This machine's devices, and software versions."""
     first, *others = jax.devices()
     devices = {"device": first.device_kind, "platform": first.platform, "devices": 1 + len(others)}
     return {**devices, "jaxdis": __version__, "jax": jax.__version__, "python": platform.python_version()}
@@ -167,7 +165,6 @@ def to_json(record: Record) -> str:
 
 
 def read_record(path: str | Path) -> Record:
-    """A record that :func:`to_json` wrote."""
     try:
         record = read_json(path)
         if record.pop("format") != _FORMAT:
@@ -194,24 +191,21 @@ def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float,
 
 
 def print_ratios(rows, first: str, second: str) -> None:
-    table = Table("per second", "zoo", first, second, "ratio", title="second ÷ first")
-    for name, size, a, b, ratio in rows:
-        table.add_row(name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}")
-    terminal.console().print(table)
+    texts = ((name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}") for name, size, a, b, ratio in rows)
+    terminal.print_table(("per second", "zoo", first, second, "ratio"), texts, title="second ÷ first")
 
 
 def print_record(record: Record) -> None:
     sizes = sorted({row.zoo_size for row in record.rows})
     kind = f"{record.machine['devices']} × {record.machine['device']}, {record.machine['platform']}"
-    table = Table("", "compiling", *(f"zoo of {size}" for size in sizes), title=kind)
-    rows = {(row.name, row.zoo_size): row for row in record.rows}
+    caption = f"members per second of {record.samples:,} samples; training: updates per second"
+    texts, rows = [], {(row.name, row.zoo_size): row for row in record.rows}
     for name in dict.fromkeys(row.name for row in record.rows):
         measured = [rows.get((name, size)) for size in sizes]
         compiling = max(row.compile_seconds for row in measured if row is not None)
         speeds = ("" if row is None else f"{row.per_second:,.3g}" for row in measured)
-        table.add_row(name, f"{compiling:.1f} s", *speeds)
-    table.caption = f"members per second of {record.samples:,} samples; training: updates per second"
-    terminal.console().print(table)
+        texts.append((name, f"{compiling:.1f} s", *speeds))
+    terminal.print_table(("", "compiling", *(f"zoo of {size}" for size in sizes)), texts, title=kind, caption=caption)
     if record.peak_bytes is not None:
         terminal.write_line(f"peak of memory: {record.peak_bytes / 1e9:.2f} GB")
     for size in sorted({size for _, size in record.left_out}):

@@ -24,11 +24,10 @@ from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, o
 from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.evaluation._costs import OnMemory
 from jaxdis.evaluation._groups import as_groups
-from jaxdis.evaluation._member_rows import member_rows
-from jaxdis.evaluation._request import Request
+from jaxdis.evaluation._request import Request, warn
 from jaxdis.evaluation._run import run, stages_of
+from jaxdis.evaluation._score_core import member_rows
 from jaxdis.evaluation._scores import Scores
-from jaxdis.evaluation._warnings import warn
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, left_out_of, plan_of

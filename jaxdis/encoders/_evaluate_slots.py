@@ -18,7 +18,7 @@ from jaxdis.data._scenes import pooled_masks
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, UNDEFINED, Segmentation, Structured, hard_masks, named
-from jaxdis.evaluation._member_rows import member_rows
+from jaxdis.evaluation._score_core import member_rows
 from jaxdis.evaluation._scores import Scores
 from jaxdis.models import Zoo
 from jaxdis.models._images import Images

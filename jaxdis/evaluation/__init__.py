@@ -1,12 +1,9 @@
 """Many representations × many metrics: inputs, execution, results, uncertainty, sensitivity, comparison."""
 
 from jaxdis.evaluation._comparison import Comparison, compare
-from jaxdis.evaluation._evaluate import blend_table, evaluate
-from jaxdis.evaluation._monitor import Monitor
-from jaxdis.evaluation._relate import relate
+from jaxdis.evaluation._evaluate import Monitor, blend_table, evaluate, relate
 from jaxdis.evaluation._scores import Scores
-from jaxdis.evaluation._sensitivity import Sensitivity, sensitivity
-from jaxdis.evaluation._sweeps import sample_curve, sweep
+from jaxdis.evaluation._sensitivity import Sensitivity, sample_curve, sensitivity, sweep
 
 __all__ = [
     "Comparison",

@@ -133,8 +133,7 @@ def in_words(factors: Factors) -> str:
     Of many factors, the first are listed, and the others counted.
     """
     values = np.asarray(factors.values)
-    there = np.ones(values.shape, bool) if factors.present is None else factors.present
-    words = []
+    there, words = factors.there, []
     for j, (name, kind) in enumerate(zip(factors.names[:MOST_LISTED], factors.kinds, strict=False)):
         count = np.unique(values[there[:, j], j]).size
         kind = kind if kind != "classes" else "1 class" if count == 1 else f"{count} classes"

@@ -1,21 +1,26 @@
 """Which representations score higher than others, by how much, and how sure that is."""
 
+import collections
 import dataclasses
 import itertools
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxdis._core.display import html_table
-from jaxdis._core.files import csv_text, write_text
+from jaxdis._core.files import csv_text, read_csv_columns, write_text
 from jaxdis._core.finite import finite, mean
 from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Level, checked, shown
-from jaxdis.evaluation._member_rows import NAME
-from jaxdis.evaluation._score_sets import ScoreSet, column_of, lower_is_better, score_sets
+from jaxdis._core.table_columns import columns_of
+from jaxdis.evaluation._score_core import NAME, column_rows
+from jaxdis.evaluation._scores import Scores
+from jaxdis.metrics import METRICS
+from jaxdis.metrics._metric import Column
 
 # With fewer members, or pairs of them, there is neither an interval nor a test.
 FEWEST = 3
@@ -28,6 +33,238 @@ SHUFFLES = 2000
 AT_ONCE = 2_000_000
 # Scores are float32: what differs by less than this share of the largest is equal, and its variance is rounding.
 ROUNDING = 2.0**-22
+# What tables of scores hold beside scores; those of single factors end in a bracket.
+_BESIDE = (".error", ".bias", ".low", ".high")
+_OF_JSON = ("members", "parts", "notes", "evaluation", "factors")
+_ENDINGS = (".csv", ".json", ".npz", ".parquet")
+# Columns in which tables hold names of members. In a table of several files, members are numbered in each file.
+_NAMES = ("file", NAME, "name")
+
+
+class ScoreSet(NamedTuple):
+    """``scores``: numeric columns ``[m]``. ``metadata``: columns with m entries, scores among them where a file does
+    not tell them apart. ``drawn``: one member's bootstrap replicates and what they were drawn from."""
+
+    name: str
+    scores: dict[str, np.ndarray]
+    metadata: dict[str, list]
+    drawn: tuple[dict[str, np.ndarray], Any] = ({}, None)
+
+    def take(self, name: str, rows: Sequence[int]) -> "ScoreSet":
+        scores = {column: values[list(rows)] for column, values in self.scores.items()}
+        metadata = {column: [values[row] for row in rows] for column, values in self.metadata.items()}
+        return ScoreSet(name, scores, metadata)
+
+
+def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, meta) -> list[ScoreSet]:
+    """One set for each that is given, or for each value in the column ``by``."""
+    names = [f"{chr(ord('a') + place)}" for place in range(len(given))] if names is None else list(names)
+    rows = None if meta is None else _by_name(meta)
+    sets = []
+    for name, each in zip(names, given, strict=True):
+        one = _set(name, each)
+        sets.append(one if rows is None else one._replace(metadata=one.metadata | _found(one, rows)))
+    if by is None:
+        return sets
+    divided: dict[str, list[ScoreSet]] = {}
+    for one in sets:
+        values = column_of(one, by, "by")
+        for value in dict.fromkeys(values):
+            name = (
+                value if isinstance(value, str) else f"{by}={value:g}" if isinstance(value, float) else f"{by}={value}"
+            )
+            part = one.take(name, [row for row, own in enumerate(values) if own == value])
+            divided.setdefault(part.name, []).append(part)
+    return [_joined(parts) for parts in divided.values()]
+
+
+def column_of(one: ScoreSet, name: str, argument: str) -> list:
+    """What is known about the members under a name."""
+    if name not in one.metadata:
+        raise ValueError(
+            f"{argument}: must be one of {some_of(sorted(one.metadata))}, got {shown(name)} for {one.name}; meta= "
+            "(--meta FILE) adds columns"
+        )
+    return one.metadata[name]
+
+
+def lower_is_better(column: str) -> bool:
+    """Whether a column from the library's metrics is best when low; others are taken as best when high."""
+    column = Column.read(column, METRICS)
+    return column.metric in METRICS and column.field in METRICS[column.metric].errors
+
+
+def _set(name: str, given) -> ScoreSet:
+    """Numeric columns ``[m]``, and all columns by which members can be told apart."""
+    if isinstance(given, str | Path) and Path(given).is_dir():
+        return _of_folder(name, Path(given))
+    if isinstance(given, str | Path):
+        given = _read(Path(given))
+    if isinstance(given, Scores):
+        heads = dict.fromkeys(head for row in given.members for head in row)
+        metadata = {head: [row.get(head) for row in given.members] for head in heads}
+        scores = {column: np.atleast_1d(np.asarray(values, float)) for column, values in given.items()}
+        origin = [given.evaluation.get(part) for part in ("samples", "held_out", "key", "bootstrap", "groups")]
+        return ScoreSet(name, scores, metadata, (given.replicates, origin) if given.single else ({}, None))
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"{name}: must be Scores, a file, or a mapping of columns, got {shown(given)}")
+    columns = {str(column): np.asarray(values) for column, values in given.items()}
+    if len({values.shape for values in columns.values()}) > 1 or next(iter(columns.values())).ndim != 1:
+        raise ValueError(f"{name}: must have columns of one length, got {[each.shape for each in columns.values()]}")
+    try:  # a table that tells how it was computed names its metrics
+        scored = list(json.loads(columns["evaluation"][0])["metrics"])
+    except (KeyError, IndexError, TypeError, ValueError):
+        scored = None
+    scores = {
+        column: values.astype(float)
+        for column, values in columns.items()
+        if column not in _NAMES
+        and values.dtype.kind in "fiu"
+        and not column.endswith((*_BESIDE, "]"))
+        and (scored is None or Column.read(column, scored).metric in scored)
+    }
+    return ScoreSet(name, scores, {column: values.tolist() for column, values in columns.items()})
+
+
+def _of_folder(name: str, folder: Path) -> ScoreSet:
+    """The members from all score files in a folder, with the files' names."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS)
+    if not paths:
+        raise ValueError(f"{name}: must be a folder with files of scores ({', '.join(_ENDINGS)}), got none in {folder}")
+    parts = [_set(name, path) for path in paths]
+    counts = [len(next(iter(part.scores.values()))) for part in parts]
+    named = [
+        part._replace(metadata={**part.metadata, "file": [path.name] * count})
+        for part, path, count in zip(parts, paths, counts, strict=True)
+    ]
+    return _joined(named)
+
+
+def _read(path: Path) -> Scores | dict[str, Any]:
+    if path.suffix == ".npz":
+        return Scores.load(path)
+    if path.suffix == ".csv":
+        return read_csv_columns(path)
+    if path.suffix == ".parquet":
+        return {name: _numbered(column.entries) for name, column in columns_of(path).items()}
+    if path.suffix != ".json":
+        kinds = "Scores.save (.npz), or .csv, .json or .parquet"
+        raise ValueError(f"{path}: must be a file written by {kinds}, got {path.suffix or path}")
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: must be JSON of scores, got what cannot be read ({error})") from None
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"{path}: must be JSON of scores, got {shown(content)}")
+    of_files = all(isinstance(table, dict) and "members" in table for table in content.values())
+    tables = [{"file": file} | table for file, table in content.items()] if of_files else [content]
+    rows = [row for table in tables for row in _json_rows(table)]
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+    return {name: _numbered(values) for name, values in columns.items()}
+
+
+def _numbered(values: list) -> np.ndarray | list:
+    """Numbers, NaN for None, where all are; else the values."""
+    numbers = (each is None or (isinstance(each, int | float) and not isinstance(each, bool)) for each in values)
+    return np.array(values, float) if all(numbers) else values
+
+
+def _json_rows(table: dict) -> list[dict]:
+    """A row per member from what :func:`~jaxdis.evaluation._score_table.as_json` made."""
+    columns = {name: column for name, column in table.items() if name not in _OF_JSON and name != "file"}
+    columns = {name: column if isinstance(column, list) else [column] for name, column in columns.items()}
+    count = max(map(len, columns.values()), default=0)
+    known = table.get("members") or [{}] * count
+    file = {"file": table["file"]} if "file" in table else {}
+    return [
+        {**file, **row, **{name: column[place] for name, column in columns.items()}} for place, row in enumerate(known)
+    ]
+
+
+class _Known(NamedTuple):
+    """Metadata: ``rows`` by names of members, which stand in the columns ``heads``."""
+
+    heads: tuple[str, ...]
+    rows: dict[tuple[str, ...], dict]
+
+
+def _by_name(meta) -> _Known:
+    """Metadata rows by member name, and by those without folder and ending if these differ."""
+    columns = read_csv_columns(meta) if isinstance(meta, str | Path) else meta
+    rows = column_rows(columns)
+    heads = [name for name in _NAMES if rows and name in rows[0]]
+    if not heads:
+        raise ValueError(f"meta: must have a column {' or '.join(_NAMES)} with names of members, got {shown(meta)}")
+    for chosen in (*((head,) for head in heads), tuple(heads)):
+        names = [tuple(_text(row[head]) for head in chosen) for row in rows]
+        if len(set(names)) == len(names):
+            break
+    else:
+        twice = collections.Counter(names).most_common(1)[0][0]
+        raise ValueError(f"meta: must have one row for each member, got several for {', '.join(twice)}")
+    named = {
+        name: {head: value for head, value in row.items() if head not in chosen}
+        for name, row in zip(names, rows, strict=True)
+    }
+    stems = [(Path(name[0]).stem, *name[1:]) for name in named]
+    counts = collections.Counter(stems)
+    return _Known(chosen, {s: row for s, row in zip(stems, named.values(), strict=True) if counts[s] == 1} | named)
+
+
+def _text(name) -> str:
+    """A member's name; a number as it is counted, ``0`` for 0.0."""
+    return str(int(name)) if isinstance(name, float) and name.is_integer() else str(name)
+
+
+def with_metadata(members: Sequence[dict], meta) -> list[dict]:
+    """Members' dicts, which begin with their names, and each one's metadata."""
+    matched = _matched([(member[NAME],) for member in members], _by_name(meta))
+    return [member | row | {NAME: member[NAME]} for member, row in zip(members, matched, strict=True)]
+
+
+def _found(one: ScoreSet, known: _Known) -> dict[str, list]:
+    """Metadata columns for a set's members, by the column of names in which all have a row."""
+    heads = [head for head in _NAMES if head in one.metadata]
+    if not heads:
+        raise ValueError(f"meta: must go with named members, got {one.name} without names")
+    if len(known.heads) > 1:
+        lacking = [head for head in known.heads if head not in heads]
+        if lacking:
+            raise ValueError(f"meta: must name members by columns of {one.name}, got {', '.join(lacking)} besides")
+        tried = [known.heads]
+    else:
+        tried = sorted(((head,) for head in heads), key=lambda each: each != known.heads)
+    matched, errors = None, []
+    for each in tried:
+        try:
+            matched = _matched(list(zip(*(one.metadata[head] for head in each), strict=True)), known)
+            break
+        except ValueError as error:
+            errors.append(error)
+    if matched is None:
+        raise errors[0]
+    return {column: [row[column] for row in matched] for column in matched[0]}
+
+
+def _matched(names: Sequence[tuple], known: _Known) -> list[dict]:
+    texts = [tuple(map(_text, name)) for name in names]
+    matched = [known.rows.get(text, known.rows.get((Path(text[0]).stem, *text[1:]))) for text in texts]
+    if None in matched:
+        missing = names[matched.index(None)]
+        missing = shown(missing[0] if len(missing) == 1 else missing)
+        raise ValueError(f"meta: must have a row for every member, got none for {missing} (column {known.heads[0]})")
+    return matched
+
+
+def _joined(parts: Sequence[ScoreSet]) -> ScoreSet:
+    """Several sets' members as one set, with the columns that they all have."""
+    first, *others = parts
+    if not others:
+        return first
+    scored = [name for name in first.scores if all(name in part.scores for part in others)]
+    known = [name for name in first.metadata if all(name in part.metadata for part in others)]
+    scores = {name: np.concatenate([part.scores[name] for part in parts]) for name in scored}
+    return ScoreSet(first.name, scores, {name: [v for part in parts for v in part.metadata[name]] for name in known})
 
 
 class MeanRanks(NamedTuple):
@@ -54,7 +291,7 @@ class MeanRanks(NamedTuple):
         order = sorted(self.ranks, key=self.ranks.get)
         ranks = some_of([f"{name} {self.ranks[name]:.2g}" for name in order])
         far = [name for name in order if self.ranks[name] - self.ranks[order[0]] >= self.critical]
-        verdict = f"{some_of(far)} surely behind {order[0]}" if far and self.p < LEVEL else "no sure difference"
+        verdict = f"{some_of(far)} surely behind {order[0]}" if far and self.p < SURE else "no sure difference"
         return f"{self.metric}: mean ranks over {self.blocks} data sets: {ranks} (p = {self.p:.2g}; {verdict})"
 
 
@@ -81,7 +318,7 @@ def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) ->
             ranks = np.stack([stats.rankdata(sign * block) for block in means.T], axis=1).mean(axis=1)
             # Where all sets tie everywhere, Friedman's statistic is 0 / 0.
             p = float(stats.friedmanchisquare(*means).pvalue) if np.ptp(means, axis=0).any() else 1.0
-            quantile = stats.studentized_range.isf(LEVEL, len(sets), np.inf) / math.sqrt(2)
+            quantile = stats.studentized_range.isf(SURE, len(sets), np.inf) / math.sqrt(2)
             critical = float(quantile * math.sqrt(len(sets) * (len(sets) + 1) / (6 * count)))
         names = [one.name for one in sets]
         found.append(MeanRanks(column, dict(zip(names, ranks.tolist(), strict=True)), p, critical, count))
@@ -241,7 +478,13 @@ def compare(
 
 def _in_pairs(sets: Sequence[ScoreSet], paired: str) -> list[ScoreSet]:
     """All sets' members that agree in a column, in the same order."""
-    places = [_places(one, paired) for one in sets]
+    places = []
+    for one in sets:
+        values = column_of(one, paired, "paired")
+        if len(set(values)) < len(values):
+            twice = next(value for value in values if values.count(value) > 1)
+            raise ValueError(f"paired: must have values that differ in {one.name}, got {shown(twice)} more than once")
+        places.append({value: place for place, value in enumerate(values)})
     common = [value for value in places[0] if all(value in place for place in places)]
     if not common:
         raise ValueError(f"paired: must have values that occur in all sets, got none of {shown(paired)}")
@@ -277,7 +520,6 @@ def _beside_the_best(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
 
 
 def _turned(row: Row) -> Row:
-    """The same comparison, second against first."""
     return row._replace(
         sets=row.sets[::-1], first=row.second, second=row.first, difference=-row.difference,
         low=-row.high, high=-row.low, effect=-row.effect,
@@ -296,7 +538,6 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, level: float) -> Row:
-    """Two sets compared in one column by their members."""
     from scipy import stats
 
     x, y = first.scores[column], second.scores[column]
@@ -371,15 +612,3 @@ def _sentence(row: Row, several: bool) -> str:
         return f"{within}: not sure"
     more = f"{row.members:.0f}" if row.members < MOST_MEMBERS else f"{MOST_MEMBERS:,} or more"
     return f"{within}: not sure; {more} members of each would show a difference of this size"
-
-
-def _places(one: ScoreSet, name: str) -> dict[Any, int]:
-    """Where each value in a column is."""
-    values = column_of(one, name, "paired")
-    if len(set(values)) < len(values):
-        twice = next(value for value in values if values.count(value) > 1)
-        raise ValueError(f"paired: must have values that differ in {one.name}, got {shown(twice)} more than once")
-    return {value: place for place, value in enumerate(values)}
-
-
-LEVEL = 0.05

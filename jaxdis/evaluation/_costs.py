@@ -22,7 +22,7 @@ from jaxdis._core.resources import in_words
 from jaxdis._core.spec import Spec
 from jaxdis._learners.boosting import bins_for
 from jaxdis._learners.splits import BLOCK_NUMBERS
-from jaxdis.evaluation._blocks import takes_blocks
+from jaxdis.evaluation._relation_parts import takes_blocks
 from jaxdis.metrics._metric import LIGHT_SECONDS, Metric, sources_of
 from jaxdis.metrics._plan import Plan
 from jaxdis.relations._relation import width_of
@@ -48,8 +48,6 @@ _FACTORED = {"total_correlation", "linear_prediction"}
 
 
 class Size(NamedTuple):
-    """The sizes that costs depend on: training and held-out samples, codes, factors, and all their classes."""
-
     train: int
     held_out: int
     codes: int
@@ -66,26 +64,6 @@ class Size(NamedTuple):
 
 # A common size, dSprites' factors: at this one the library says how long a metric takes.
 USUAL = Size.of(10_000, 10, (3, 6, 40, 32, 32))
-
-
-_UNITS = {
-    "nd": "n d",
-    "ndk": "n d k",
-    "ndv": "n d v",
-    "block": "min(n d, 8e6)",
-    "blockk": "min(n d, 8e6) k",
-    "tables": "min(d, 8e6 / n) bins v",
-    "dbv": "d bins v",
-    "few": "min(d bins v, 2e6)",
-    "d": "d",
-    "dd": "d²",
-    "ddk": "d² k",
-    "dv": "d v",
-    "n": "n",
-    "nn": "n²",
-    "nv": "n v",
-    "millions": "million",
-}
 
 
 class Seconds(NamedTuple):
@@ -105,16 +83,10 @@ class Seconds(NamedTuple):
         shares = samples / 10_000, size.codes / self.of_codes, classes / 100, size.factors / 5
         return self.seconds * math.prod(share**power for share, power in zip(shares, self[1:5], strict=True))
 
-    def __str__(self) -> str:
-        letters = zip(("n / 10,000", f"d / {self.of_codes:,}", "v / 100", "k / 5"), self[1:5], strict=True)
-        return " ".join([f"{self.seconds:.2g} s ×", *(f"({letter})^{power:.2g}" for letter, power in letters if power)])
-
 
 def terms_of(spec: Spec, few_samples: bool = False) -> dict[str, float]:
-    """How many numbers a function needs in each unit; one outside the library counts as a few copies.
-
-    ``least`` counts samples × codes, if all else is less.
-    """
+    """How many numbers a function needs in each unit of :func:`bytes_by`, and ``least``, samples × codes if all else is
+    less; one outside the library counts as a few copies."""
     table = _table("bytes.json")
     if few_samples and (found := table.get(f"{spec.name}, few samples")):
         return {"millions": 1.0, **found}
@@ -122,15 +94,7 @@ def terms_of(spec: Spec, few_samples: bool = False) -> dict[str, float]:
     return {"millions": 1.0, **table.get(form, {"nd": 4.0})}
 
 
-def said(terms: Mapping[str, float]) -> str:
-    """The formula for readers: ``4 (1.03 n d + 1 million) bytes``."""
-    found = [f"{terms[name]:g} {unit}" for name, unit in _UNITS.items() if terms.get(name)]
-    words = f"4 ({' + '.join(found)}) bytes"
-    return f"{words}, at least 4 ({terms['least']:g} n d) bytes" if terms.get("least") else words
-
-
 def bytes_of(spec: Spec, size: Size) -> float:
-    """What one member's program takes."""
     if not spec.reads.test:
         size = size._replace(train=size.train + size.held_out, held_out=0)
     options = spec.all_options

@@ -1,21 +1,31 @@
-"""Many members × many metrics: score every member, and name the columns."""
+"""The ways in: scores of many members by many metrics, one relation, and scores during a training."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray
 
+from jaxdis._core.arrays import as_one_array
 from jaxdis._core.display import Progress
-from jaxdis._core.lookup import names_of
-from jaxdis._core.options import shown
+from jaxdis._core.lookup import look_up, names_of
+from jaxdis._core.options import Count, checked_value, shown
 from jaxdis._core.precision import single_precision
+from jaxdis._core.spec import Spec
 from jaxdis.evaluation._costs import OnMemory
+from jaxdis.evaluation._member import MemberCodes, Shared, roles_of
+from jaxdis.evaluation._relation_parts import joined_relations
 from jaxdis.evaluation._request import Request
-from jaxdis.evaluation._run import run
+from jaxdis.evaluation._run import numbered, run
 from jaxdis.evaluation._scores import Scores
+from jaxdis.factors import Factors
 from jaxdis.metrics import Blend
-from jaxdis.relations import RELATIONS
+from jaxdis.metrics._metric import apply
+from jaxdis.metrics._plan import plan_of
+from jaxdis.relations import RELATIONS, Relation
+from jaxdis.relations._samples import candidates
 from jaxdis.scores import SCORES
 
 
@@ -102,7 +112,7 @@ def evaluate(
       ragged: whether ``codes`` is a list of arrays ``[n, d]``, one per member, that differ in width, and likewise
         ``variances`` and the codes in ``test`` and ``validation``; :func:`jaxdis.stack` makes them one array.
       on_memory: what happens to a metric that needs more memory than is free on the host (within a container's limits)
-        or on the device, by a formula that ``jaxdis list metrics NAME`` prints. ``"refuse"`` raises an error before
+        or on the device, by a formula for each metric. ``"refuse"`` raises an error before
         anything is computed; ``"skip"`` computes the others, its columns are NaN, and :attr:`Scores.notes` says why. An
         evaluation that will take more than a minute is announced by the logger ``jaxdis``.
       deterministic: whether scores must be the same bits in every run on a GPU. Some metrics add numbers there in an
@@ -166,3 +176,130 @@ def check_arguments(arguments) -> dict:
         if name not in names:
             raise ValueError(f"arguments: must have names among {', '.join(names)}, got {shown(name)}")
     return dict(arguments)
+
+
+@single_precision
+def relate(
+    codes,
+    factors,
+    relation: str | Spec,
+    key: PRNGKeyArray | int | None = None,
+    *,
+    test=None,
+    validation=None,
+    weights=None,
+    variances=None,
+    active=None,
+    groups=None,
+) -> Relation:
+    """Compute one relation, by name (``RELATIONS`` lists them) or as a spec with options.
+
+    Arguments and errors are as in :func:`evaluate`, with codes and variances ``[n, d]`` and ``active [d]``. An argument
+    that the relation does not read is refused, except for ``groups``, which holds out whole groups if it reads held-out
+    samples. The result's field ``chosen`` holds the option values that were chosen
+    on validation samples. ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it takes
+    each code as it is, which for posterior means is the information in the mean, not in the sampled code.
+    """
+    spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
+    arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    for name, value in arrays.items():
+        if value is not None and not getattr(spec.reads, name):
+            raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
+    if spec.needs_validation and validation is None:
+        candidates(spec.traits.chooses, spec.all_options[spec.traits.chooses], None)  # says among which values
+    request = Request.of(codes, factors, key=key, plan=((spec.name, Blend(spec, "matching")),), **arrays, groups=groups)
+    if not request.single:
+        raise ValueError(f"codes: must have shape [n, d] (one member), got {request.members.codes.shape}")
+    pieces = request.parts or (((), request.members, request.shared),)
+    found = [_related(spec, members, numbered((spec,), shared)) for _, members, shared in pieces]
+    return joined_relations(found, [columns for columns, *_ in pieces]) if request.parts else found[0]
+
+
+def _related(spec: Spec, members: MemberCodes, shared: Shared) -> Relation:
+    member, key = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), jax.random.fold_in(shared.key, 0)
+    roles = roles_of(member, shared)
+    sample = roles.train if spec.reads.test else roles.whole
+    return _apply_jitted(
+        spec, key, sample, roles.test, member.active, validation=roles.validation, offset=member.offset
+    )
+
+
+_apply_jitted = jax.jit(apply, static_argnums=0)
+
+
+class Monitor:
+    """Score a validation set's codes, which come in batches, when an epoch ends.
+
+    Batches must come in the factors' order: from a loader that does not shuffle.
+
+    Args:
+      factors: for all ``n`` samples, as in :func:`jaxdis.evaluate`.
+      metrics, arguments: as :func:`jaxdis.evaluate`.
+      every: epochs from one computation to the next; batches from the epochs between are not kept.
+
+    Raises:
+      ValueError: as :func:`jaxdis.evaluate`, and for batches that are not ``[b, d]`` or not ``n`` samples in all.
+
+    Example:
+      >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
+      >>> monitor, log = jaxdis.Monitor(values, ["mig", "mcc"], every=2), []
+      >>> for epoch in range(4):
+      ...     for batch in np.split(values.astype(np.float32), 4):
+      ...         monitor.update(batch)  # the codes of a batch
+      ...     if (scores := monitor.compute()) is not None:
+      ...         log.append(scores.to_dict(prefix="val/"))  # with Weights & Biases: wandb.log(…)
+      >>> len(log), list(log[0])
+      (2, ['val/mig', 'val/mcc'])
+
+    With Lightning::
+
+      class Model(lightning.LightningModule):
+          def on_fit_start(self):
+              self.monitor = jaxdis.Monitor(validation_factors, ["mig", "mcc"], every=10)
+
+          def validation_step(self, batch, batch_idx):
+              self.monitor.update(self.encode(batch).detach().cpu())
+
+          def on_validation_epoch_end(self):
+              if (scores := self.monitor.compute()) is not None:
+                  self.log_dict(scores.to_dict(prefix="val/"))
+    """
+
+    def __init__(
+        self, factors, metrics: str | Sequence | Mapping = "standard", key=None, *, every: int = 1, **arguments
+    ):
+        self.factors = Factors.checked(factors)
+        plan_of(metrics)  # raises now, not after an epoch
+        self._arguments = {"metrics": metrics, "key": key, **check_arguments(arguments)}
+        self._every = checked_value("every", Count, every)
+        self._epochs = 0
+        self._batches: list[np.ndarray] = []
+
+    @property
+    def due(self) -> bool:
+        """Whether this epoch is scored, so that its codes are needed."""
+        return (self._epochs + 1) % self._every == 0
+
+    def update(self, codes) -> None:
+        """Add a batch's codes ``[b, d]``: NumPy, JAX or DLPack (torch)."""
+        if not self.due:
+            return
+        batch = as_one_array(codes, "codes")
+        widths = {batch.shape[-1], *(each.shape[1] for each in self._batches)} if batch.ndim else set()
+        if batch.ndim != 2 or len(widths) != 1:
+            needed = f"[b, {self._batches[0].shape[1]}]" if self._batches else "[b, d]"
+            raise ValueError(f"codes: must have shape {needed} (samples, codes), got {batch.shape}")
+        self._batches.append(np.array(batch))  # the next batch may be written into the same memory
+
+    def compute(self) -> Scores | None:
+        """Score this epoch's codes, and begin the next; None for an epoch that is not due."""
+        batches, due = self._batches, self.due
+        self._batches, self._epochs = [], self._epochs + 1
+        if not due:
+            return None
+        count = sum(map(len, batches))
+        if count not in (self.factors.num_samples, self.factors.num_rows):
+            raise ValueError(
+                f"codes: must be {self.factors.num_samples} samples in all, got {count}; call update first"
+            )
+        return evaluate(np.concatenate(batches), self.factors, **self._arguments)

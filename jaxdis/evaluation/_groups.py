@@ -74,11 +74,7 @@ class Signs(NamedTuple):
 
 
 def notes_on_dependence(names: Sequence[str], members: MemberCodes, factors: Factors, redraws: bool) -> Notes:
-    """Note for metrics that take samples for independent that they seem not to be, as one member's codes show.
-
-    Args:
-      redraws: whether bootstrap replicates or permutations are drawn.
-    """
+    """Note for metrics that take samples for independent that they seem not to be, as one member's codes show."""
     signs, texts = signs_of(members.few(1)[0][0], factors), []
     if signs.series is not None:
         texts.append(

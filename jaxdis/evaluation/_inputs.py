@@ -49,8 +49,7 @@ def bind(
 ) -> Inputs:
     """Check what :func:`jaxdis.evaluate` is given and bring them into the forms that are computed with.
 
-    Args:
-      split: whether a metric needs held-out samples; without ``test``, the samples are then split by the key.
+    ``split``: whether a metric needs held-out samples; without ``test``, the samples are then split by the key.
     """
     codes, offset, test, validation = read_codes(codes, test=test, validation=validation)
     factors, key = Factors.checked(factors), checked_key(key)
@@ -91,12 +90,7 @@ def read_codes(codes, **others):
     that do not (``placed`` in :class:`~jaxdis.metrics.Traits`) add the offset again, and score a code where it is,
     whatever its type.
 
-    Args:
-      codes: ``[n, d]`` or ``[m, n, d]``.
-      others: pairs (codes, factors) on other samples by role, or None.
-
-    Returns:
-      The codes, their offset ``[…, 1, d]`` (None for none), and the pairs.
+    Returns the codes, their offset ``[…, 1, d]`` (None for none), and the ``others``, pairs (codes, factors) or None.
     """
     array = converted(codes, "codes")
     given = {role: pair for role, pair in others.items() if pair is not None and is_pair(pair)}
@@ -207,24 +201,12 @@ def _check_others(role: str, pair, codes, factors: Factors):
             values = Factors.of(values, factors.sizes, factors.names)
         values = Factors.checked(values)
     except ValueError as error:
-        raise ValueError(f"{role} {error}{_enough_sizes(values, factors)}") from None
+        raise ValueError(f"{role} {error}") from None
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: must have factors of sizes {factors.sizes}, got {values.sizes}")
     if role_codes.shape[1] != values.num_samples:
         refuse_samples(f"{role} codes", role_codes.shape[1], values)
     return role_codes, dataclasses.replace(factors, values=values.values, present=values.present)
-
-
-def _enough_sizes(values, factors: Factors) -> str:
-    """The advice to declare classes that training lacks, if held-out class numbers are beyond its sizes."""
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or values.ndim not in (1, 2):
-        return ""
-    highest = values.reshape(len(values), -1).max(axis=0, initial=0).tolist()
-    pairs = list(zip(factors.sizes, highest, strict=False))
-    if len(pairs) != len(highest) or not any(size is not None and high >= size for size, high in pairs):
-        return ""
-    sizes = tuple(size if size is None else max(size, high + 1) for size, high in pairs)
-    return f"; declare classes that training lacks: Factors.of(values, sizes={sizes})"
 
 
 def check_weights(weights, n: int):
@@ -246,7 +228,6 @@ def effective(weights: np.ndarray) -> np.ndarray:
 
 
 def check_variances(variances, shape: tuple[int, int, int]):
-    """Posterior variances, shaped like codes, ``[m, n, d]``."""
     variances = variances[None] if variances.ndim == 2 else variances
     if variances.shape != shape:
         raise ValueError(f"variances: must have the shape of codes, {shape}, got {variances.shape}")
@@ -258,7 +239,6 @@ def check_variances(variances, shape: tuple[int, int, int]):
 
 
 def check_active(active, m: int, d: int) -> np.ndarray:
-    """Truth values ``[m, d]``."""
     array = _numbers(active, "active")
     if array.shape not in ((d,), (m, d)):
         raise ValueError(f"active: must have shape [{d}] or [{m}, {d}] (members, codes), got {array.shape}")
@@ -268,7 +248,6 @@ def check_active(active, m: int, d: int) -> np.ndarray:
 
 
 def check_numbers(numbers, m: int) -> np.ndarray:
-    """Integer ids ``[m]`` that fit 32 bits."""
     array = _numbers(numbers, "numbers")
     if array.shape != (m,):
         raise ValueError(f"numbers: must have {m} entries, one per member, got shape {array.shape}")

@@ -95,8 +95,6 @@ class Roles(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """The arrays that all members share."""
-
     key: PRNGKeyArray
     factors: Factors
     weights: jax.Array | None
@@ -171,9 +169,7 @@ def _with_replicates(stage: Stage, member: MemberCodes, shared: Shared, roles: R
 def _measured(plan: Plan, key, roles: Roles | dict[Spec, Roles], member: MemberCodes, prepared) -> dict[Spec, Any]:
     """Call every function that reads samples once.
 
-    Args:
-      roles: for a bootstrap, those of each function: it weights samples for some and repeats them for others, which
-        then share nothing.
+    A bootstrap weights samples for some functions and repeats them for others, which then have roles of their own.
     """
     results, read = {}, {}
     for spec, shared in zip(sources_of(metric for _, metric in plan), prepared, strict=True):
@@ -211,7 +207,6 @@ class Again(NamedTuple):
     halved: Sample
 
     def version_for(self, spec: Spec) -> Sample:
-        """The form that a function can read."""
         if spec.distinct_samples:
             return self.halved
         return self.weighted if spec.reads.weights else self.drawn

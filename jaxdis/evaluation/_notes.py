@@ -97,14 +97,17 @@ def notes_of(
     """Pairs: a metric's name and a note.
 
     Args:
-      columns: scores by column name, ``[]`` or ``[m]``.
-      samples: how many samples the scores were computed with.
-      unjudged: the factors of :func:`unjudged`; ``columns`` then has ``parts``, too.
+      columns: scores by column name, ``[]`` or ``[m]``; with factors that are :func:`unjudged`, ``parts`` as well.
       variances: whether posterior variances are given.
     """
     found = []
     for name, metric in plan:
-        texts = list(_of_variances(metric)) if metric.source.reads.variances and not variances else []
+        texts, noise = [], metric.all_options.get("noise")
+        if metric.source.reads.variances and not variances and noise is not None:
+            texts.append(
+                f"without variances, posteriors deviate by {noise:g} of each code's own deviation, which decides which "
+                "representation leads; give variances, or choose noise"
+            )
         if metric.reads_factors:
             texts += [*_of_factors(metric, factors), *_of_samples(metric, factors, samples)]
             if metric.source.reads.test and unjudged:
@@ -112,14 +115,6 @@ def notes_of(
             texts += _of_scores(name, metric, columns, samples)
         found += [(name, text) for text in texts]
     return tuple(found)
-
-
-def _of_variances(metric: Metric) -> Iterator[str]:
-    if (noise := metric.all_options.get("noise")) is not None:
-        yield (
-            f"without variances, posteriors deviate by {noise:g} of each code's own deviation, which decides which "
-            "representation leads; give variances, or choose noise"
-        )
 
 
 def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:

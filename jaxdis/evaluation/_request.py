@@ -1,31 +1,46 @@
 """A request: what an evaluation is asked for, checked once; all passes of the run read this one value."""
 
 import dataclasses
+import re
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
+from jaxdis._core import random
+from jaxdis._core.arrays import LARGEST, SMALLEST
 from jaxdis._core.display import Progress
-from jaxdis._core.options import Count, checked_devices, checked_value
+from jaxdis._core.lookup import some_of
+from jaxdis._core.options import Count, checked_devices, checked_value, shown
 from jaxdis.codes import stack
 from jaxdis.evaluation._costs import Load, OnMemory, Size, affordable
 from jaxdis.evaluation._groups import check_groups
 from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._member import MemberCodes, Shared
-from jaxdis.evaluation._member_rows import NAME, member_rows
-from jaxdis.evaluation._missing_values import check_gaps, pieces_of
-from jaxdis.evaluation._null import NO_NULL, Null, judged_by_chance
-from jaxdis.evaluation._warnings import warn_of_constant
-from jaxdis.metrics._metric import divided
+from jaxdis.evaluation._relation_parts import check_gaps, pieces_of
+from jaxdis.evaluation._score_core import NAME, member_rows
+from jaxdis.factors import Factors
+from jaxdis.metrics._metric import divided, metric_seed
 from jaxdis.metrics._plan import Plan, check_circular, check_plan, left_out_of, plan_of
 from jaxdis.metrics._presets import preset_metrics
 
+PACKAGE = __name__.partition(".")[0]
+# Numbers of codes that are looked at together for a warning.
+AT_ONCE = 1 << 24
 MOST_REPLICATES = 10**6
 # Numbers of relations, of all members and replicates together, that are kept: 64 MB.
 MOST_KEPT = 1 << 24
+NULL_SEED = metric_seed("null")
+MOST_NULLS = 10**5
+# As many shifts as ``"shift"`` alone draws.
+SHIFTS = 100
+# A shift by less than this share of a series leaves each sample beside others that resemble its own.
+LEAST_SHIFT = 0.1
 # What arguments that are no arrays may be, and their defaults, which need no check.
 _OPTIONS = {
     "batch_size": (Count | None, None),
@@ -36,6 +51,59 @@ _OPTIONS = {
     "on_memory": (OnMemory, "refuse"),
     "deterministic": (bool, False),
 }
+
+
+class Null(NamedTuple):
+    """How chance is drawn: how often, and whether samples (or groups) are permuted or series are shifted."""
+
+    count: int = 0
+    kind: Literal["permutation", "shift"] = "permutation"
+
+    @classmethod
+    def of(cls, null, *, weights) -> "Null":
+        """Read 20, ``"shift"``, ``"shift:20"`` or ``("shift", 20)``."""
+        text = ":".join(map(str, null)) if isinstance(null, tuple | list) else str(null)
+        found = re.fullmatch(r"(?:(permutation|shift)(?::|$))?(\d+)?", text)
+        count = int(found[2] or SHIFTS) if found and text else -1
+        if not 0 <= count <= MOST_NULLS:
+            raise ValueError(
+                f"null: must be a number of permutations from 0 to {MOST_NULLS:,}, or of shifts, such as "
+                f"('shift', {SHIFTS}), got {shown(null)}"
+            )
+        if count and weights is not None:
+            raise ValueError("null: must be left out with weights; draw samples in proportion to them, and score these")
+        return cls(count, found[1] or "permutation")
+
+    def rows(self, key: PRNGKeyArray, groups: np.ndarray | None, n: int):
+        """Choose for each sample the one whose factors it gets, by number.
+
+        Permuted groups exchange their samples in order; a longer group's last samples are left out, and a shorter group
+        begins again. Shifts turn each group around by another amount, at least a tenth of its length, so that
+        neighbors in time stay neighbors.
+
+        Reference: Winkler et al. 2015 (whole blocks are permuted); Harris 2020 (permuted sessions and circular shifts,
+        which hold for stationary series alone).
+        """
+        if self.kind == "permutation" and groups is None:
+            return jax.random.permutation(key, n)
+        groups = np.zeros(n, np.int32) if groups is None else groups
+        rows, sizes = np.argsort(groups, kind="stable"), np.bincount(groups)
+        starts, own = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(sizes)), sizes)
+        place = np.arange(n) - starts[own]
+        if self.kind == "permutation":
+            other = np.asarray(jax.random.permutation(key, len(sizes)))[own]
+            taken = starts[other] + place % sizes[other]
+        else:
+            least = np.maximum(1, (LEAST_SHIFT * sizes).astype(int))
+            draw = np.asarray(random.uniform(key, (len(sizes),)), np.float64)
+            shift = least + (draw * np.maximum(1, sizes - 2 * least + 1)).astype(int)
+            taken = starts[own] + (place + shift[own]) % sizes[own]
+        found = np.empty(n, np.int32)
+        found[rows] = rows[taken]
+        return found
+
+
+NO_NULL = Null()
 
 
 class Part(NamedTuple):
@@ -165,17 +233,8 @@ class Request:
         test, factors, m = self.members.test_codes, self.shared.factors, len(self.rows)
         size = Size.of(*self.members.codes.shape[1:], factors.sizes, held_out=None if test is None else test.shape[1])
         arrays = [array for array in self.members if array is not None]
-        devices = self.how["devices"] or tuple(jax.devices()[:m])
-        return Load(
-            size,
-            sum(array.size * array.dtype.itemsize for array in arrays) // m,
-            m,
-            min(self.how["batch_size"] or 1, m),
-            self.bootstrap,
-            devices,
-            self.members.block(self.bootstrap),
-            self.null.count,
-        )
+        how = {"bootstrap": self.bootstrap, "block": self.members.block(self.bootstrap), "null": self.null.count}
+        return Load.of(size, sum(array.size * array.dtype.itemsize for array in arrays) // m, m, **self.how, **how)
 
     @property
     def relations(self) -> bool:
@@ -226,3 +285,86 @@ def _stacked(codes, arrays: dict) -> tuple[np.ndarray, dict]:
     pairs = {name: arrays[name] for name in ("test", "validation") if is_pair(arrays[name])}
     pairs = {name: (stack(given).codes, factors) for name, (given, factors) in pairs.items()}
     return codes, {**arrays, **pairs, "active": active, "variances": variances}
+
+
+def warn(message: str) -> None:
+    """Warn at the line that called this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == PACKAGE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
+
+
+def warn_of_constant(plan: Plan, pieces: Sequence[Factors]) -> None:
+    """Warn if a metric reads factors, of which none varies: there is nothing to score."""
+    if any(metric.reads_factors for _, metric in plan):
+        names = some_of(name for factors in pieces for name in factors.names)
+        warn(f"factors: must vary, got one value alone in {names}; scores that need a factor are NaN")
+
+
+def warn_of_codes(members: MemberCodes, sounds: Sequence[np.ndarray]) -> None:
+    """Warn of codes and variances with values that are not finite or beyond float32, where ``sounds [m]`` says so."""
+    suspects = np.flatnonzero(~np.all(sounds, axis=0)) if len(sounds) else ()
+    if len(suspects):
+        roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
+        warn_of_non_finite({**roles, "variances": members.variances}, suspects)
+        _warn_of_range(roles, suspects)
+
+
+def warn_of_non_finite(roles: Mapping, suspects) -> None:
+    """Warn about arrays ``[m, …]`` with non-finite values; only the members ``suspects`` are read."""
+
+    def non_finite(codes):
+        return (~np.isfinite(codes)).sum(axis=0)
+
+    for name, array in roles.items():
+        counts = {} if array is None else {i: _of_codes(non_finite, array[i]) for i in suspects}
+        if bad := [member for member, count in counts.items() if count.any()]:
+            total = sum(int(count.sum()) for count in counts.values())
+            codes = np.flatnonzero(np.any([counts[member] > 0 for member in bad], axis=0))
+            warn(
+                f"{name}: {total} non-finite values in {len(bad)} of {len(array)} members ({some_of(bad)}), in codes "
+                f"{some_of(codes)}; scores that read them are NaN, other members are not touched"
+            )
+
+
+def _warn_of_range(roles: Mapping, suspects) -> None:
+    """Warn about codes ``[m, …]`` too small or large for float32; as :func:`warn_of_non_finite`."""
+
+    def largest(codes):
+        return np.abs(codes).max(axis=0)
+
+    for name, array in roles.items():
+        found = np.concatenate([np.empty(0), *(_of_codes(largest, array[i]) for i in suspects if array is not None)])
+        extremes = found[np.isfinite(found) & (found > 0) & ((found < SMALLEST) | (found > LARGEST))]
+        if extremes.size:
+            warn(
+                f"{name}: must lie within {SMALLEST:g} … {LARGEST:g}, got {extremes[0]:.1e} as the largest value of a "
+                "code; float32 loses the squares of such codes, and scores with them: multiply the codes by a constant"
+            )
+
+
+def _of_codes(function: Callable, member) -> np.ndarray:
+    """``function`` of a member's codes, ``[n, d]``, which may be on disk: a few at a time."""
+    width = max(1, AT_ONCE // len(member))
+    starts = range(0, member.shape[1], width)
+    return np.concatenate([function(np.asarray(member[:, start : start + width])) for start in starts])
+
+
+def judged_by_chance(plan: Plan, null: int) -> Plan:
+    """The metrics that have a null: those that read factors."""
+    judged = tuple((name, metric) for name, metric in plan if metric.reads_factors)
+    if null and not judged:
+        raise ValueError(f"null: must have a metric that reads factors, got {', '.join(name for name, _ in plan)}")
+    return judged
+
+
+def permuted(shared: Shared, null: Null, number: int) -> Shared:
+    """Give samples other samples' factors: all of a sample's factors together, within training and test samples."""
+    key = jax.random.fold_in(jax.random.fold_in(shared.key, NULL_SEED), number)
+    groups, found = None if shared.groups is None else np.asarray(shared.groups), {}
+    for place, role in enumerate(("factors", "test_factors", "validation_factors")):
+        if (factors := getattr(shared, role)) is not None:
+            rows = null.rows(jax.random.fold_in(key, place), groups, factors.num_samples)
+            found[role] = factors.take(rows)
+    return shared._replace(**found)

@@ -13,13 +13,10 @@ import numpy as np
 from jaxdis._core import executor
 from jaxdis._core.display import reported
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._blocks import score_by_blocks, takes_blocks
 from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._member import Scored, Shared, Stage, Strengths, score_member_often
-from jaxdis.evaluation._missing_values import in_pieces, joined
-from jaxdis.evaluation._null import judged_by_chance, permuted
-from jaxdis.evaluation._request import Request
-from jaxdis.evaluation._warnings import warn_of_codes
+from jaxdis.evaluation._relation_parts import in_pieces, joined, score_by_blocks, takes_blocks
+from jaxdis.evaluation._request import Request, judged_by_chance, permuted, warn_of_codes
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import prepared_for, sources_of
 from jaxdis.metrics._plan import Plan
@@ -80,7 +77,6 @@ def run(request: Request, arrived: Callable[[Plan, Results], None] | None = None
 
 
 def _in_turn(told: Callable, number: int, passes: int) -> Callable:
-    """Count members over all passes."""
     return lambda done, count: told(number * count + done, passes * count)
 
 
@@ -137,7 +133,6 @@ def _scored(
 
 
 def _merged(scored: Sequence[Scored]) -> tuple[dict, dict, dict]:
-    """All stages' metrics, replicates and relations."""
     metrics, replicates, relations = {}, {}, {}
     for stage in scored:
         metrics |= stage.metrics

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis._core.display import html_table
 from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
-from jaxdis._core.finite import mean
+from jaxdis._core.finite import finite, mean
 from jaxdis._core.lookup import some_of
 from jaxdis._core.options import checked_value, shown
 from jaxdis.evaluation._score_core import ARRAYS, ScoreCore, p_value
@@ -80,7 +80,6 @@ def long(scores: ScoreCore) -> dict[str, Sequence]:
 
 
 def _block(scores: ScoreCore, column: Column, values, letters: Sequence[str]) -> dict[str, list]:
-    """The rows for one column or part."""
     values = np.asarray(values)[None] if scores.single else np.asarray(values)
     each = int(np.prod(values.shape[1:]))
     places = np.indices(values.shape[1:]).reshape(len(letters), each)
@@ -134,7 +133,7 @@ def as_html(scores: ScoreCore) -> str:
 
 def spread(values: np.ndarray) -> float:
     """The standard deviation over members whose score is defined; NaN if there is none."""
-    defined = values[~np.isnan(values)]
+    defined = finite(values)
     return float(defined.std()) if defined.size else float("nan")
 
 
@@ -203,10 +202,8 @@ def _counted(before: str, number: int | None, total: int, after: str) -> str:
 
 
 def csv_columns(scores: ScoreCore, *, long_form: bool = False) -> dict[str, Sequence]:
-    """A CSV file's columns; the last one, ``evaluation``, holds JSON that says how the scores were computed.
-
-    Any CSV reader takes such a column, unlike a comment line, and rows from several files can be joined.
-    """
+    """A CSV file's columns; the last one, ``evaluation``, holds JSON that says how the scores were computed: any reader
+    takes a column, unlike a comment line, and rows from several files can be joined."""
     columns = long(scores) if long_form else wide(scores, per_factor=True)
     if not scores.evaluation:
         return columns
@@ -220,15 +217,11 @@ def as_json(scores: ScoreCore) -> dict[str, Any]:
     found = {name: _or_null(np.asarray(column).tolist()) for name, column in numbers(scores).items()}
     parts = {name: _or_null(part.tolist()) for name, part in scores.parts.items()}
     return found | {
-        "members": [_or_null_row(row) for row in scores.members],
+        "members": [{name: _or_null(value) for name, value in row.items()} for row in scores.members],
         "parts": parts,
         "notes": [list(note) for note in scores.notes],
         "evaluation": scores.evaluation,
     }
-
-
-def _or_null_row(row: dict) -> dict:
-    return {name: _or_null(value) for name, value in row.items()}
 
 
 def _or_null(value):
@@ -284,11 +277,7 @@ def save(path: str | Path, scores: ScoreCore) -> None:
 
 
 def load(path: str | Path) -> dict[str, Any]:
-    """Read and check what :func:`save` wrote.
-
-    Raises:
-      DamagedFile: for another file.
-    """
+    """Read and check what :func:`save` wrote."""
     header, arrays = read_arrays(path)
     if header.get("scores") != _FORMAT:
         raise DamagedFile(f"{path}: must be a file written by Scores.save, got another file of jaxdis")

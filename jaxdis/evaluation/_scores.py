@@ -15,11 +15,10 @@ from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Count, checked, shown
 from jaxdis._core.version import __version__
 from jaxdis.evaluation import _score_table as score_table
-from jaxdis.evaluation._member_rows import NAME, member_rows
 from jaxdis.evaluation._notes import notes_of_request
 from jaxdis.evaluation._request import Request
 from jaxdis.evaluation._run import Results
-from jaxdis.evaluation._score_core import ARRAYS, ScoreCore
+from jaxdis.evaluation._score_core import ARRAYS, NAME, ScoreCore, member_rows
 from jaxdis.metrics._metric import Column
 from jaxdis.metrics._plan import Plan
 
@@ -204,11 +203,7 @@ class Scores(ScoreCore):
 
     @classmethod
     def load(cls, path: str | Path) -> "Scores":
-        """Read scores that :meth:`save` wrote; nothing is unpickled.
-
-        Raises:
-          ValueError: for a file that is damaged or holds something else.
-        """
+        """Read scores that :meth:`save` wrote; nothing is unpickled."""
         return cls(**score_table.load(path))
 
     @classmethod
@@ -230,7 +225,8 @@ class Scores(ScoreCore):
         rows = [row for table in tables for row in table.members]
         if not any(isinstance(row[NAME], str) for row in rows):
             rows = [{name: value for name, value in row.items() if name != NAME} for row in rows]
-        same = {name: value for name, value in first.evaluation.items() if all(_has(t, name, value) for t in tables)}
+        records = [table.evaluation for table in tables]
+        same = {n: value for n, value in records[0].items() if all(n in r and r[n] == value for r in records)}
         return cls(
             **{field: _stacked(tables, field) for field in ARRAYS},
             errors=first.errors,
@@ -256,7 +252,10 @@ def described(request: Request) -> dict[str, Any]:
     shared, null = request.shared, request.null
     factors, groups = shared.factors, shared.groups
     without_order = [name for name, each in zip(factors.names, factors.nominal or (), strict=False) if each]
-    test, held_out = request.members.test_codes, None
+    test, held_out, belonging = request.members.test_codes, None, {}
+    if groups is not None:
+        groups = np.asarray(groups).astype(np.int32)
+        belonging = {"groups": {"count": int(groups.max()) + 1, "checksum": zlib.crc32(groups.tobytes())}}
     if not request.parts and (test is not None or shared.test_rows is not None):
         held_out = len(shared.test_rows) if test is None else test.shape[1]
     options = {name: {k: v for spec in metric.specs for k, v in spec.options} for name, metric in request.asked}
@@ -270,15 +269,11 @@ def described(request: Request) -> dict[str, Any]:
         "key": jax.random.key_data(shared.key).tolist(),
         "bootstrap": request.bootstrap,
         **({"null": null.count if null.kind == "permutation" else {null.kind: null.count}} if null.count else {}),
-        **({} if groups is None else {"groups": _told_apart(np.asarray(groups))}),
+        **belonging,
         "options": {name: changed for name, changed in options.items() if changed},
         "metrics": {name: metric.describe() for name, metric in request.asked},
     }
     return json.loads(json.dumps(found, default=str))
-
-
-def _told_apart(groups: np.ndarray) -> dict[str, int]:
-    return {"count": int(groups.max()) + 1, "checksum": zlib.crc32(groups.astype(np.int32).tobytes())}
 
 
 def _with_missing(request: Request, columns: dict[Column, Any]) -> dict[Column, Any]:
@@ -317,7 +312,3 @@ def _stacked(tables: Sequence[Scores], field: str) -> dict[str, np.ndarray]:
         if len({array.shape[1:] for array in arrays}) == 1:
             found[name] = np.concatenate(arrays)
     return found
-
-
-def _has(table: Scores, name: str, value) -> bool:
-    return name in table.evaluation and table.evaluation[name] == value

@@ -78,12 +78,10 @@ def numbers(name: str, values, *axes: str, **sizes: int) -> np.ndarray:
 
 
 def drawable(array: np.ndarray) -> np.ndarray:
-    """The array with NaN for infinite numbers."""
     return np.where(np.isfinite(array), array, np.nan) if array.dtype.kind == "f" else array
 
 
 def labels(name: str, values, count: int) -> list[str]:
-    """Text for each of ``count`` entries."""
     entries = listed(values)
     if entries is None or len(entries) != count:
         raise ValueError(f"{name}: must be {count} names, got {shown(values) if entries is None else len(entries)}")
@@ -108,7 +106,6 @@ def texts(names: Sequence[str]) -> list[str]:
 
 
 def inches(names: Sequence[str]) -> float:
-    """Room for the longest label."""
     return 0.4 + 0.075 * max((len(text) for text in texts(names)), default=0)
 
 

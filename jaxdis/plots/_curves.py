@@ -4,21 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxdis.plots._canvas import (
-    LEGEND_LINES,
-    LONGEST,
-    LONGEST_OF_AXIS,
-    MARKS,
-    Figure,
-    Numbers,
-    axes_in,
-    figure_of,
-    inches,
-    labels,
-    numbers,
-    text,
-    texts,
-)
+from jaxdis.plots import _canvas as canvas
+from jaxdis.plots._canvas import Figure, Numbers, axes_in, figure_of, inches, labels, numbers, text, texts
 
 
 def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=None) -> Figure:
@@ -30,12 +17,9 @@ def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=
     curves = {label: numbers(f"curves[{label!r}]", members, "members", "entries") for label, members in curves.items()}
     axes = axes_in(ax, 6.4 + 2.2 * (len(curves) > 8), 3.4)
     for position, (label, stacked) in enumerate(curves.items()):
-        steps, mean, spread = _summary(log_every * np.arange(1, stacked.shape[1] + 1), stacked.T)
-        mark = "." if len(steps) == 1 else ""
-        color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
-        named = text(label) if position < LEGEND_LINES else None
-        axes.plot(steps, mean, line, marker=mark, color=color, lw=1, label=named)
-        axes.fill_between(steps, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
+        steps = log_every * np.arange(1, stacked.shape[1] + 1)
+        named = text(label) if position < canvas.LEGEND_LINES else None
+        _in_band(axes, steps, stacked.T, position, lw=1, label=named)
     axes.set(xlabel="updates", ylabel=text(name))
     outside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if len(curves) > 8 else {}
     axes.legend(frameon=False, fontsize=7, **outside)
@@ -44,10 +28,10 @@ def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=
 
 def curves(x: Numbers, columns: Mapping[str, Numbers], x_name: str, y_name: str = "score", *, ax=None) -> Figure:
     """Draw each column ``[points, seeds]`` as its mean against ``x [points]`` in a band one standard deviation wide."""
-    stacks = -(-len(columns) // LEGEND_LINES)
+    stacks = -(-len(columns) // canvas.LEGEND_LINES)
     axes = axes_in(ax, 4.7 + 2.5 * stacks, 4.2)
     _curves(axes, x, columns)
-    axes.set(xlabel=text(x_name, LONGEST_OF_AXIS), ylabel=text(y_name, LONGEST_OF_AXIS))
+    axes.set(xlabel=text(x_name, canvas.LONGEST_OF_AXIS), ylabel=text(y_name, canvas.LONGEST_OF_AXIS))
     axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=stacks)
     return axes.figure
 
@@ -60,7 +44,7 @@ def member_lines(values: Numbers, settings: Sequence[str], y_name: str = "score"
     axes = axes_in(ax, 2 + 0.8 * len(settings), 2.8 + inches(settings))
     axes.plot(range(len(settings)), values, ".-", lw=1, alpha=0.7)
     axes.set_xticks(range(len(settings)), texts(settings), rotation=30, ha="right")
-    axes.set(ylabel=text(y_name, LONGEST_OF_AXIS))
+    axes.set(ylabel=text(y_name, canvas.LONGEST_OF_AXIS))
     return axes.figure
 
 
@@ -89,19 +73,17 @@ def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
         for name, values in columns.items()
     }
     for position, (name, values) in enumerate(columns.items()):
-        at, mean, spread = _summary(x, values)
-        if not len(at):
-            continue
-        color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
-        mark = ".x^"[position // 40 % 3]
-        axes.plot(at, mean, line, color=color, lw=1.3, marker=mark, label=text(name))
-        axes.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
+        if not np.isnan(values).all():
+            _in_band(axes, x, values, position, lw=1.3, marker=".x^"[position // 40 % 3], label=text(name))
 
 
-def _summary(x: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points with a number among their values ``[points, seeds]``, and the mean and standard deviation of these."""
+def _in_band(axes, x: np.ndarray, values: np.ndarray, position: int, **style) -> None:
+    """The mean of ``values [points, seeds]`` where there is a number, in a band one standard deviation wide."""
     defined = ~np.isnan(values).all(axis=1)
-    return x[defined], np.nanmean(values[defined], axis=1), np.nanstd(values[defined], axis=1)
+    x, mean, spread = x[defined], np.nanmean(values[defined], axis=1), np.nanstd(values[defined], axis=1)
+    color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
+    axes.plot(x, mean, line, color=color, **{"marker": "." if len(x) == 1 else "", **style})
+    axes.fill_between(x, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
 
 
 def throughput(rows: Sequence, *, ax=None) -> Figure:
@@ -110,7 +92,9 @@ def throughput(rows: Sequence, *, ax=None) -> Figure:
     for position, name in enumerate(dict.fromkeys(row.name for row in rows)):
         points = sorted((row.zoo_size, row.per_second) for row in rows if row.name == name)
         line = ("-", "--", ":", "-.")[position // 10 % 4]
-        axes.plot(*zip(*points, strict=True), line, marker=MARKS[position % len(MARKS)], ms=4, label=text(name))
+        axes.plot(
+            *zip(*points, strict=True), line, marker=canvas.MARKS[position % len(canvas.MARKS)], ms=4, label=text(name)
+        )
     axes.set(xscale="log", yscale="log", xlabel="zoo size", ylabel="members (training: updates) per second")
     axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=2)
     return axes.figure
@@ -150,7 +134,7 @@ def roofline(
     place = np.round(8 * np.log10(np.stack([intensity, speed], axis=1)))
     for cell in np.unique(place, axis=0):
         rows = np.flatnonzero((place == cell).all(axis=1))
-        label = text(", ".join(names[row] for row in rows), 3 * LONGEST)
+        label = text(", ".join(names[row] for row in rows), 3 * canvas.LONGEST)
         axes.annotate(label, (intensity[rows[0]], speed[rows[0]]), (5, -7), textcoords="offset points", fontsize=7)
     axes.set(xlabel="operations per byte", ylabel="operations per second")
     return axes.figure

@@ -4,19 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxdis.plots._canvas import (
-    Figure,
-    Numbers,
-    axes_in,
-    figure_of,
-    grid_of,
-    inches,
-    labels,
-    numbers,
-    rectangle,
-    text,
-    texts,
-)
+from jaxdis.plots import _canvas as canvas
+from jaxdis.plots._canvas import Figure, Numbers, axes_in, figure_of, grid_of, inches, labels, numbers, text, texts
 
 # Samples in a panel of a scatter plot.
 MOST_POINTS = 2000
@@ -40,7 +29,7 @@ def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
     for i in range(d):
         for j in range(k):
             side = 0.9 * np.sqrt(max(np.nan_to_num(strength[i, j]), 0) / largest)
-            axes.add_patch(rectangle((j - side / 2, i - side / 2), side, side, color="#234"))
+            axes.add_patch(canvas.rectangle((j - side / 2, i - side / 2), side, side, color="#234"))
     axes.set(xlim=(-0.6, k - 0.4), ylim=(d - 0.4, -0.6), aspect="equal", ylabel="code")
     axes.set_xticks(range(k), texts(names), rotation=45, ha="right")
     axes.set_yticks(range(d), range(d))

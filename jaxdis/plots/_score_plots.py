@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxdis._core.finite import median
+from jaxdis._core.finite import finite, median
+from jaxdis.plots import _canvas as canvas
 from jaxdis.plots._canvas import (
-    MARKS,
     Figure,
     Numbers,
     axes_in,
@@ -40,7 +40,7 @@ def score_points(
     groups = np.array(labels("groups", groups, count) if len(groups) else [""] * count)
     axes = axes_in(ax, 1.2 + 0.6 * len(columns), 3 + 0.3 * inches(list(columns)))
     kinds = list(dict.fromkeys(groups.tolist()))
-    for position, (kind, mark) in enumerate(zip(kinds, MARKS * len(kinds), strict=False)):
+    for position, (kind, mark) in enumerate(zip(kinds, canvas.MARKS * len(kinds), strict=False)):
         rows = np.flatnonzero(groups == kind)
         at = 0.6 * ((position + 0.5) / len(kinds) - 0.5)
         for place, (name, values) in enumerate(columns.items()):
@@ -59,11 +59,7 @@ def score_points(
 
 
 def top_codes(rows: Sequence[Mapping], *, ax=None) -> Figure:
-    """Draw rows from :meth:`jaxdis.Scores.top` as bars, the best code on top, with intervals if there are any.
-
-    Raises:
-      ValueError: for no rows.
-    """
+    """Draw rows from :meth:`jaxdis.Scores.top` as bars, the best code on top, with intervals if there are any."""
     if not rows:
         raise ValueError(
             "rows: must be those of Scores.top, got none; either the factor has a single value or no code is a number"
@@ -110,7 +106,7 @@ def scores_by_regularization(
     regularization = numbers("regularization", regularization, "members", members=len(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
     for axes, name, title in zip(grid, names, titles or names, strict=False):
-        for model, mark in zip(models, MARKS * 9, strict=False):
+        for model, mark in zip(models, canvas.MARKS * 9, strict=False):
             of_model = table["model"] == model
             levels = np.unique(regularization[of_model])
             place = np.searchsorted(levels, regularization[of_model])
@@ -141,13 +137,7 @@ def violins_by_regularization(
             of_model = np.asarray(table["model"]) == model
             first = place
             for level in np.unique(regularization[of_model]):
-                scores = table[name][of_model & (regularization == level) & np.isfinite(table[name])]
-                if len(scores) > 1 and np.ptp(scores) > 0:
-                    parts = axes.violinplot(scores, [place], showmedians=True, widths=0.9)
-                    for body in parts["bodies"]:
-                        body.set_color(f"C{position % 10}")
-                else:
-                    axes.plot([place] * len(scores), scores, "k_")
+                _violin(axes, table[name][of_model & (regularization == level)], place, 0.9, f"C{position % 10}")
                 place += 1
             middles.append((first + place - 1) / 2)
             place += 1
@@ -165,15 +155,21 @@ def violins(table: Mapping[str, Numbers], names: Sequence[str], columns: int = 4
     models = list(dict.fromkeys(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
     for axes, name, title in zip(grid, names, titles or names, strict=False):
-        groups = [table[name][(table["model"] == model) & np.isfinite(table[name])] for model in models]
-        for place, scores in enumerate(groups):
-            if len(scores) > 1 and np.ptp(scores) > 0:
-                axes.violinplot(scores, [place], showmedians=True, widths=0.8)
-            else:
-                axes.plot([place] * len(scores), scores, "k_")
+        for place, model in enumerate(models):
+            _violin(axes, table[name][table["model"] == model], place, 0.8)
         axes.set_title(text(title))
         axes.set_xticks(range(len(models)), texts(models), rotation=30, ha="right", fontsize=7)
     return figure
+
+
+def _violin(axes, scores: np.ndarray, place: int, width: float, color: str | None = None) -> None:
+    """How scores spread; a line for each where they do not."""
+    scores = finite(scores)
+    if len(scores) < 2 or np.ptp(scores) == 0:
+        axes.plot([place] * len(scores), scores, "k_")
+        return
+    for body in axes.violinplot(scores, [place], showmedians=True, widths=width)["bodies"]:
+        body.set_color(color) if color else None
 
 
 def scatter_matrix(table: Mapping[str, Numbers], names: Sequence[str], others: Sequence[str]) -> Figure:

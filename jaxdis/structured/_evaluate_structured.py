@@ -28,8 +28,8 @@ from jaxdis._core.options import (
 )
 from jaxdis._core.spec import Spec
 from jaxdis.evaluation._inputs import check_codes, check_numbers, read_codes
+from jaxdis.evaluation._request import warn_of_non_finite
 from jaxdis.evaluation._scores import Scores
-from jaxdis.evaluation._warnings import warn_of_non_finite
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import SPLIT_SEED, apply
 from jaxdis.metrics._plan import check_circular

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxdis.cli import _outputs as outputs
 from jaxdis.cli import _score_tables as arrivals
+from jaxdis.cli import _terminal as outputs
 from jaxdis.evaluation._scores import Scores
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")

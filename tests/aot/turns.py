@@ -18,7 +18,7 @@ import numpy as np
 import jaxdis
 from jaxdis._core import programs
 from jaxdis._core.loops import counting
-from jaxdis.cli._estimates import NUM_CODES, SIZES
+from jaxdis.cli._throughput import NUM_CODES, SIZES
 
 FILE = Path(jaxdis.__file__).parent / "cli" / "turns.json"
 

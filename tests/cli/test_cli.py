@@ -407,7 +407,7 @@ WORKING = {
     ),
     "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._cost.plan"),
     "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.cli._throughput.measure"),
-    "show": (("show", "{codes}"), "jaxdis.evaluation._relate.relate"),
+    "show": (("show", "{codes}"), "jaxdis.evaluation._evaluate.relate"),
 }
 
 

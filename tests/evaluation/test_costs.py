@@ -18,7 +18,6 @@ from jaxdis.evaluation._costs import (
     _table,
     bytes_by,
     bytes_of,
-    said,
     seconds_at,
     seconds_of,
     usual_seconds,
@@ -138,11 +137,9 @@ def test_seconds_of_few_samples_grow_with_the_codes_as_products_do():
     assert 5 < wide < 45
 
 
-def test_formulas_as_numbers_and_words():
+def test_formulas_as_numbers():
     size = Size.of(300, 10, (4, None), held_out=60)
     assert size == Size(300, 60, 10, 2, 24)
     assert bytes_by({"nd": 2.0, "ddk": 3.0}, size) == 4 * (2 * 360 * 10 + 3 * 100 * 2)
     assert bytes_by({"tables": 1.0, "least": 1.0}, size, 7) == 4 * max(10 * 7 * 24, 360 * 10)
-    assert said({"nd": 2.0, "ddk": 3.0, "millions": 1.0}) == "4 (2 n d + 3 d² k + 1 million) bytes"
     assert Seconds(3.0, 1.0, 2.0, 0.0).of(Size(20_000, 0, 2000, 2, 24)) == pytest.approx(3 * 2 * 4)
-    assert str(Seconds(3.0, 1.0, 2.0, 0.0)) == "3 s × (n / 10,000)^1 (d / 1,000)^2"

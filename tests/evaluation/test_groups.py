@@ -13,7 +13,7 @@ from jaxdis._core import random
 from jaxdis._learners.logistic import fit_logistic_validated
 from jaxdis.evaluation._groups import as_groups, signs_of
 from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._null import Null
+from jaxdis.evaluation._request import Null
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply, divided
 

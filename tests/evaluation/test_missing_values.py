@@ -5,7 +5,7 @@ import pytest
 
 import jaxdis
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.evaluation._missing_values import check_gaps
+from jaxdis.evaluation._relation_parts import check_gaps
 
 N = 240
 RNG = np.random.default_rng(0)

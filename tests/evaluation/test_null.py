@@ -17,7 +17,7 @@ from jaxdis.cli import main
 from jaxdis.cli._score_command import Score
 from jaxdis.evaluation import _member
 from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._null import Null, permuted
+from jaxdis.evaluation._request import Null, permuted
 from jaxdis.evaluation._score_core import p_value
 from jaxdis.metrics import metric
 

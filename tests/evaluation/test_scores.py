@@ -28,7 +28,7 @@ def table(count: int = 3, labels=LABELS) -> Scores:
         {"mig": mig, "dci.informativeness": 1 - mig},
         parts,
         ("shape", "<b>size"),
-        members=jaxdis.evaluation._member_rows.member_rows(labels, count),
+        members=jaxdis.evaluation._score_core.member_rows(labels, count),
         axes={"mig.per_factor": ("k",), "dci.matrix": ("d", "k")},
         notes=(("mig", "a <note>"),),
         evaluation={"samples": 120, "metrics": {"mig": {}, "dci": {}}},

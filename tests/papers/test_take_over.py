@@ -2,7 +2,7 @@
 
 import pytest
 
-from jaxdis.cli._reproduce_command import Reproduce
+from jaxdis.cli._study_commands import Reproduce
 from jaxdis.study import StoreError, run, status, work_of
 from tests.study.tiny import tiny
 

@@ -42,12 +42,10 @@ class FileScenes(ListedSpace):
     pictures: str = dataclasses.field(default="", metadata={"identity": False})
 
     def complete(self) -> "FileScenes":
-        """The scenes with the greatest number of objects."""
         rows = self.listing.values
         return dataclasses.replace(self, listing=type(self.listing)(rows[rows[:, 0] == self.sizes[0] - 1]))
 
     def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
-        """The masks of scenes with these factors."""
         pictures = lattice.open_array(self.pictures)
         shape = jax.ShapeDtypeStruct((len(factors), *pictures.shape[1:3]), np.uint8)
         return jax.pure_callback(self._masks, shape, factors, vmap_method="sequential")
@@ -83,30 +81,32 @@ def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> Read:
 
 
 def cached(kind: str, origin: str, of: FactorSpace, side: int, decode: Callable[[IO[bytes]], np.ndarray]) -> Read:
-    """Scenes decoded once, and memory-mapped from the cache.
+    """Scenes decoded once, ``RECORDS`` at most, and memory-mapped from the cache.
 
-    Args:
-      decode: writes the pictures to a file, ``[side, side, 4]`` uint8 with the mask as fourth channel, and returns
-        their factors ``[n, k]``; ``RECORDS`` scenes at most.
+    ``decode`` writes the pictures to a file, ``[side, side, 4]`` uint8 with the mask as fourth channel, and returns
+    their factors ``[n, k]``.
     """
     name = lattice.name_of(kind, origin)
 
     def pictures(count: int, build) -> np.ndarray:
         return lattice.cached(f"{name}-pictures", (count, side, side, 4), np.uint8, build, origin)
 
+    def fill(images: np.ndarray, kept) -> None:
+        kept.seek(0)
+        for picture in images:
+            picture[:] = np.frombuffer(kept.read(picture.size), np.uint8).reshape(picture.shape)
+
     def build_factors(out: np.ndarray) -> None:
         with tempfile.TemporaryFile(dir=lattice.directory()) as kept:
             out[:] = np.nan
             rows = decode(kept)
             out[: len(rows)] = rows
-            kept.seek(0)
-            pictures(len(rows), lambda images: _filled(images, kept))
+            pictures(len(rows), lambda images: fill(images, kept))
 
     def build_pictures(out: np.ndarray) -> None:
         with tempfile.TemporaryFile(dir=lattice.directory()) as kept:
             decode(kept)
-            kept.seek(0)
-            _filled(out, kept)
+            fill(out, kept)
 
     lattice.cached(f"{name}-factors", (RECORDS, of.num_factors), np.float32, build_factors, origin)
     place = lattice.path_of(f"{name}-pictures")
@@ -119,11 +119,6 @@ def cached(kind: str, origin: str, of: FactorSpace, side: int, decode: Callable[
 def _factors_beside(pictures: Path) -> np.ndarray:
     factors = np.asarray(lattice.open_array(pictures.with_name(pictures.name.replace("-pictures", "-factors"))))
     return factors[~np.isnan(factors[:, 0])]
-
-
-def _filled(out: np.ndarray, file) -> None:
-    for picture in out:
-        picture[:] = np.frombuffer(file.read(picture.size), np.uint8).reshape(picture.shape)
 
 
 def _decode(path: Path, of: FactorSpace, side: int, min_pixels: int, kept: IO[bytes]) -> np.ndarray:

@@ -9,6 +9,7 @@ Scenes of at most six objects are kept if all objects show enough pixels in the 
 - The test images have no descriptions and are left out.
 """
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -128,17 +129,11 @@ def _camera(
     return eye, jnp.abs(away(eye)[:, :2]).max()
 
 
-def _masks(row: np.ndarray, eye: Float[Array, "3"], side: Count):
+@functools.partial(jax.jit, static_argnums=2)
+def _masks(row: Float[Array | np.ndarray, " k"], eye: Float[Array, "3"], side: Count):
     """0 for the background, i for object i (from 1)."""
-    return _identities(jnp.asarray(row), eye, side)
-
-
-_identities = jax.jit(
-    lambda row, eye, side: (
-        (clevr.identities(View().solids(clevr.parts(row)), eye, side) + 1).astype(jnp.uint8).reshape(side, side)
-    ),
-    static_argnums=2,
-)
+    solids = View().solids(clevr.parts(row))
+    return (clevr.identities(solids, eye, side) + 1).astype(jnp.uint8).reshape(side, side)
 
 
 def _cut(image: np.ndarray, side: int) -> np.ndarray:

@@ -12,12 +12,7 @@ from jaxdis.data._factor_space import FactorSpace
 
 
 def existing(source: str | Path, *, what: str, where: str, md5: str | None = None) -> Path:
-    """The path, if it is a file or a folder.
-
-    Raises:
-      FileNotFoundError: names the file, where its publisher offers it, and its checksum.
-      ValueError: for a pipe or a device, whose end may never come.
-    """
+    """The path, if it is a file or a folder; the error names the file, where it is published, and its checksum."""
     path = Path(source)
     if not path.exists():
         digest = f" (md5 {md5})" if md5 else ""
@@ -40,33 +35,18 @@ def is_hdf5(path: Path) -> bool:
 
 def header(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
     """Shape and dtype of one array, without reading it."""
-    if is_hdf5(path):
-        with _hdf5(path, name) as array:
-            return array.shape, array.dtype
-    with _member(path, name) as file:
-        return _npy_header(file, path, name)
+    with _opened(path, name) as (shape, dtype, _):
+        return shape, dtype
 
 
 def blocks(path: Path, name: str, step: int) -> Iterator[np.ndarray]:
     """Consecutive rows of one array, ``step`` at a time (the last block may be shorter)."""
-    if is_hdf5(path):
-        with _hdf5(path, name) as array:
-            for start in range(0, array.shape[0], step):
-                yield array[start : start + step]
-        return
-    with _member(path, name) as file:
-        shape, dtype = _npy_header(file, path, name)
-        size = int(np.prod(shape[1:])) * dtype.itemsize
+    with _opened(path, name) as (shape, _, read):
         for start in range(0, shape[0], step):
-            count = min(step, shape[0] - start)
-            data = file.read(count * size)
-            if len(data) != count * size:
-                raise ValueError(f"source: {path} ends inside {name!r}; the file is truncated, copy it again")
-            yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+            yield read(start, min(step, shape[0] - start))
 
 
 def whole(path: Path, name: str) -> np.ndarray:
-    """One small array, read as a whole."""
     return np.concatenate(list(blocks(path, name, 2**16)))
 
 
@@ -96,6 +76,25 @@ def copied(path: Path, name: str, step: int, out: np.ndarray, checked=lambda row
     for block in blocks(path, name, step):
         out[start : start + len(block)] = checked(block)
         start += len(block)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, name: str) -> Iterator[tuple[tuple[int, ...], np.dtype, Callable]]:
+    """Shape and dtype of one array, and a function that reads rows: from where, in order, and how many."""
+    if is_hdf5(path):
+        with _hdf5(path, name) as array:
+            yield array.shape, array.dtype, lambda start, count: array[start : start + count]
+        return
+    with _member(path, name) as file:
+        shape, dtype = _npy_header(file, path, name)
+
+        def read(_start, count):
+            data = file.read(count * int(np.prod(shape[1:])) * dtype.itemsize)
+            if len(data) != count * int(np.prod(shape[1:])) * dtype.itemsize:
+                raise ValueError(f"source: {path} ends inside {name!r}; the file is truncated, copy it again")
+            return np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+        yield shape, dtype, read
 
 
 @contextlib.contextmanager
@@ -160,16 +159,16 @@ def images(path: Path, shape: tuple[int, ...], dtype: np.dtype, needed: tuple[in
 def values(path: Path, rows: np.ndarray, space: FactorSpace) -> None:
     """Check that the rows of real factor values are those of the lattice, in its order."""
     needed = np.stack(np.meshgrid(*space.values, indexing="ij"), -1).reshape(-1, space.num_factors)
-    _rows_equal(path, rows, needed, "factor values", 1e-4)
+    _check_rows(path, rows, needed, "factor values", 1e-4)
 
 
 def classes(path: Path, rows: np.ndarray, space: FactorSpace) -> None:
     """Check that the rows of class numbers are those of the lattice, in its order."""
     needed = np.stack(np.unravel_index(np.arange(space.num_lattice), space.sizes), -1)
-    _rows_equal(path, rows, needed, "class numbers", 0.0)
+    _check_rows(path, rows, needed, "class numbers", 0.0)
 
 
-def _rows_equal(path: Path, rows: np.ndarray, needed: np.ndarray, what: str, tolerance: float) -> None:
+def _check_rows(path: Path, rows: np.ndarray, needed: np.ndarray, what: str, tolerance: float) -> None:
     if rows.shape != needed.shape:
         raise ValueError(f"source: {path} holds {what} {rows.shape}; needs {needed.shape}")
     wrong = np.flatnonzero((np.abs(rows - needed) > tolerance).any(-1) | ~np.isfinite(rows).all(-1))

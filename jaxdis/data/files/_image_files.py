@@ -172,16 +172,17 @@ def cars3d_images(source: str | Path, space: FactorSpace | None = None) -> np.me
     space = space or CARS3D_SPACE
     what, md5 = "nips2015-analogy-data.tar.gz", "4e866a7919c1beedf53964e6f7a23686"
     path = containers.existing(source, what=what, where=CARS3D_URL, md5=md5)
-    parts = sorted((path / _listing_of(path)).parent.iterdir()) if path.is_dir() else [path]
+    parts = _listed_files(path) if path.is_dir() else [path]
     shape = (space.num_lattice, 64, 64, 3)
     return containers.decoded("cars3d-file", parts, shape, np.uint8, lambda out: _decode_cars(path, space, out))
 
 
-def _listing_of(folder: Path) -> Path:
+def _listed_files(folder: Path) -> list[Path]:
+    """The files beside ``cars/list.txt``."""
     listings = sorted(folder.glob("**/cars/list.txt"))
     if not listings:
         raise ValueError(f"source: found no cars/list.txt under {folder}; needs the unpacked nips2015-analogy-data")
-    return listings[0].relative_to(folder)
+    return sorted(listings[0].parent.iterdir())
 
 
 def _decode_cars(path: Path, space: FactorSpace, out: np.ndarray) -> None:
@@ -210,7 +211,7 @@ def _decode_cars(path: Path, space: FactorSpace, out: np.ndarray) -> None:
 def _files_of_cars(path: Path) -> Iterator[tuple[str, bytes]]:
     """Names and contents of ``cars/list.txt`` and ``cars/*.mat``."""
     if path.is_dir():
-        for file in sorted((path / _listing_of(path)).parent.iterdir()):
+        for file in _listed_files(path):
             if _is_of_cars(PurePosixPath("cars") / file.name):
                 yield file.name, file.read_bytes()
         return
@@ -265,7 +266,12 @@ def smallnorb_images(source: str | Path, space: FactorSpace | None = None) -> np
     """
     space = space or SMALLNORB_FULL_SPACE
     folder = containers.existing(source, what="the folder of the six SmallNORB matrices", where=SMALLNORB_URL)
-    halves = [[_matrix_path(folder, half, part) for part in ("dat", "cat", "info")] for half in (TRAINING, TESTING)]
+
+    def path_of(name: str) -> Path:  # plain or gzipped, whichever exists
+        path = folder / name if (folder / name).exists() else folder / f"{name}.gz"
+        return containers.existing(path, what=f"{name} or {name}.gz", where=SMALLNORB_URL)
+
+    halves = [[path_of(f"{half}-{part}.mat") for part in ("dat", "cat", "info")] for half in (TRAINING, TESTING)]
     shape = (space.num_lattice, 64, 64, 1)
     decode = functools.partial(_decode_toys, folder, halves, space)
     return containers.decoded("smallnorb-file", [path for half in halves for path in half], shape, np.uint8, decode)
@@ -291,14 +297,6 @@ def read_matrix(path: Path) -> np.ndarray:
     if len(data) != needed:
         raise ValueError(f"source: {path} holds {len(data)} bytes; needs {needed} for shape {shape}")
     return np.frombuffer(data, dtype, offset=start).reshape(shape)
-
-
-def _matrix_path(folder: Path, half: str, part: str) -> Path:
-    """The file of one matrix, plain or gzipped, whichever exists."""
-    plain = folder / f"{half}-{part}.mat"
-    zipped = folder / f"{half}-{part}.mat.gz"
-    path = plain if plain.exists() else zipped
-    return containers.existing(path, what=f"{plain.name} or {zipped.name}", where=SMALLNORB_URL)
 
 
 def _decode_toys(folder: Path, halves: list[list[Path]], space: FactorSpace, out: np.ndarray) -> None:
@@ -354,10 +352,14 @@ def teapots(source: str | Path, part: str = "all") -> tuple[np.ndarray, np.ndarr
         raise ValueError(f"source: {path} holds images {tuple(shape)}; needs [n, 64, 64, 3]")
     factors = _checked_views(path, containers.whole(path, "gts"), shape[0])
 
-    def decode(out: np.ndarray) -> None:
-        containers.copied(path, "images", _STEP, out, lambda images: _checked_pixels(path, images))
+    def checked(images: np.ndarray) -> np.ndarray:
+        if images.dtype.kind not in "iu" or images.min() < 0 or images.max() > 255:
+            contents = f"{images.dtype} pixels {images.min()} to {images.max()}"
+            raise ValueError(f"source: {path} holds {contents}; needs whole numbers 0 to 255")
+        return images
 
-    images = containers.decoded("teapots-file", [path], shape, np.uint8, decode)
+    copy = functools.partial(containers.copied, path, "images", _STEP, checked=checked)
+    images = containers.decoded("teapots-file", [path], shape, np.uint8, copy)
     first, last = (round(share * len(factors)) for share in _PARTS[part])
     return factors[first:last], images[first:last]
 
@@ -370,10 +372,3 @@ def _checked_views(path: Path, factors: np.ndarray, count: int) -> np.ndarray:
             bounds = f"{column.min():g} to {column.max():g}"
             raise ValueError(f"source: {path} holds {name} from {bounds}; needs {span.low:g} to {span.high:g}")
     return factors.astype(np.float32)
-
-
-def _checked_pixels(path: Path, images: np.ndarray) -> np.ndarray:
-    if images.dtype.kind not in "iu" or images.min() < 0 or images.max() > 255:
-        contents = f"{images.dtype} pixels {images.min()} to {images.max()}"
-        raise ValueError(f"source: {path} holds {contents}; needs whole numbers 0 to 255")
-    return images

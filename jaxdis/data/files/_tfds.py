@@ -50,13 +50,8 @@ SETS = {
     "shapes3d": Set(
         space=SHAPES3D_SPACE,
         splits=("train",),
-        labels=(
-            "label_floor_hue",
-            "label_wall_hue",
-            "label_object_hue",
-            "label_scale",
-            "label_shape",
-            "label_orientation",
+        labels=tuple(
+            f"label_{name}" for name in ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
         ),
         row=(64, 64, 3),
         dtype=np.uint8,
@@ -71,6 +66,10 @@ SETS = {
         convert=lambda path, images: np.stack([image_files.shrunk(image[..., 0]) for image in images]),
     ),
 }
+
+
+# What the descriptions of CLEVR say of an object.
+_OF_OBJECTS = ("color", "material", "shape", "size", "rotation", "pixel_coords", "3d_coords")
 
 
 def prepare(name: str, folder: str | Path) -> Path:
@@ -129,14 +128,10 @@ def _clevr_examples(self, images_dir_path, question_file, scenes_description_fil
     described = Path(scenes_description_file)
     scenes = json.loads(described.read_text())["scenes"] if described.exists() else []
     for number, path in enumerate(sorted(Path(images_dir_path).iterdir())):
-        objects = scenes[number]["objects"] if scenes else []
-        example = {"image": str(path), "file_name": path.name, "objects": [_of_object(thing) for thing in objects]}
+        described = scenes[number]["objects"] if scenes else []
+        objects = [{name: each[name] for name in _OF_OBJECTS} for each in described]
+        example = {"image": str(path), "file_name": path.name, "objects": objects}
         yield path.name, example | ({"question_answer": []} if self.version > "3.0.0" else {})
-
-
-def _of_object(described: dict) -> dict:
-    names = ("color", "material", "shape", "size", "rotation", "pixel_coords", "3d_coords")
-    return {name: described[name] for name in names}
 
 
 def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> np.memmap:
@@ -147,7 +142,9 @@ def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> n
 
     Checks: the labels place every cell exactly once, and the pixels pass the checks of the official file.
     """
-    chosen = _known(name)
+    if name not in SETS:
+        raise ValueError(f"name: must be one of {', '.join(SETS)}, got {name!r}")
+    chosen = SETS[name]
     space = space or chosen.space
     path = prepared(name, folder)
     build = functools.partial(_decode, path, name, space)
@@ -171,7 +168,6 @@ def prepared(name: str, folder: str | Path) -> Path:
 
 
 def examples(path: Path, splits: Sequence[str]) -> Iterator[dict]:
-    """The examples of a prepared version, split by split."""
     import tensorflow_datasets as tfds
 
     builder = tfds.builder_from_directory(path)
@@ -191,9 +187,3 @@ def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
     containers.placed(path, np.concatenate(labels), space)
     if chosen.check is not None:
         chosen.check(path, out, space)
-
-
-def _known(name: str) -> Set:
-    if name not in SETS:
-        raise ValueError(f"name: must be one of {', '.join(SETS)}, got {name!r}")
-    return SETS[name]

@@ -99,7 +99,6 @@ def _example(data: bytes) -> dict[str, np.ndarray]:
 
 
 def _joined(strings: memoryview) -> np.ndarray:
-    """A list of strings as bytes."""
     rows = np.frombuffer(strings, np.uint8)
     if len(rows) % 3 == 0 and len(rows):
         # A list of strings of one byte each repeats the bytes 10 (the field), 1 (the length), and the string.
@@ -110,7 +109,6 @@ def _joined(strings: memoryview) -> np.ndarray:
 
 
 def _values(message: memoryview, number: int) -> list[memoryview]:
-    """One field's values in a message."""
     return [value for field, value in _fields(message) if field == number]
 
 

@@ -10,7 +10,7 @@ from jaxdis._core.options import Count, checked
 from jaxdis._core.spec import Spec
 from jaxdis.data import DataSource, synthetic
 from jaxdis.evaluation._evaluate import evaluate
-from jaxdis.evaluation._sweeps import sample_curve
+from jaxdis.evaluation._sensitivity import sample_curve
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
 from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.models import Config, Vae, locatello, members

@@ -14,8 +14,7 @@ from jaxdis._core.options import Count, checked
 from jaxdis._core.spec import Spec
 from jaxdis._learners.probes import Preset as ProbePreset
 from jaxdis.data import DATASETS, DataSource, synthetic
-from jaxdis.evaluation._evaluate import evaluate
-from jaxdis.evaluation._relate import relate
+from jaxdis.evaluation._evaluate import evaluate, relate
 from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics._generalization import novel_combination
 from jaxdis.metrics._plan import plan_of

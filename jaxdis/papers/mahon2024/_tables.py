@@ -15,7 +15,7 @@ from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.kernels.assignment import assign
 from jaxdis.data import DATASETS
-from jaxdis.evaluation._relate import relate
+from jaxdis.evaluation._evaluate import relate
 from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS, NAMES
 from jaxdis.study._compute_cells import samples_of

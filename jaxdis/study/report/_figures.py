@@ -14,7 +14,7 @@ import numpy as np
 from jaxdis import models, plots
 from jaxdis.data import DATASETS
 from jaxdis.data._contact_sheet import traversals as factor_traversals
-from jaxdis.evaluation._relate import relate
+from jaxdis.evaluation._evaluate import relate
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import Column
 from jaxdis.models._encoding import decodes

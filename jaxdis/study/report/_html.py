@@ -51,6 +51,16 @@ def table(names: Sequence[str], columns: Mapping[str, Sequence | np.ndarray]) ->
     return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
+def table_of(rows: Sequence) -> str:
+    """Named tuples of one kind as :func:`table`."""
+    names = rows[0]._fields if rows else ()
+    return table(names, {name: [getattr(row, name) for row in rows] for name in names})
+
+
+def listed(sentences: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{html.escape(sentence)}.</li>' for sentence in sentences)}</ul>"
+
+
 def _is_words(value) -> bool:
     return 'class="text"' in value if isinstance(value, Html) else isinstance(value, str)
 
