@@ -126,10 +126,13 @@ class Factors:
             of_file, named = isinstance(table, str | os.PathLike), str(error).split(" ")[0].endswith(":")
             where = f"{Path(table).name}: " if of_file else "" if named else "table: "
             raise ValueError(f"{where}{error}") from None
+        nominal = tuple(  # of two classes either may come first
+            each and size is not None and size > 2 for each, size in zip(read.nominal, read.sizes, strict=True)
+        )
         return dataclasses.replace(
             factors,
             periods=read.periods if any(read.periods) else None,
-            nominal=_of_several(read.nominal, read.sizes),
+            nominal=nominal if any(nominal) else None,
             classes=read.classes,
             rows=None if len(read.rows) == read.num_rows else read.rows,
             num_rows=read.num_rows,
@@ -156,9 +159,6 @@ class Factors:
           sizes: how many values each of ``k`` factors has, ``None`` for a continuous factor; inferred as maximum + 1
             when not given. A size is at most 65,536, or as many as there are samples if that is more.
           names: ``k`` distinct names; when not given, a data frame's column names, or ``factor_0``, ….
-
-        Raises:
-          ValueError: naming the argument, what it needs and what it got.
         """
         check_one_array(values, "factors")
         text = _columns_of_text(values)
@@ -330,12 +330,6 @@ class Sample(NamedTuple):
             None if part is None else part[rows] for part in (self.weights, self.variances, self.groups)
         )
         return Sample(self.codes[rows], self.factors.take(rows), weights, variances, groups)
-
-
-def _of_several(nominal: Sequence[bool], sizes: Sequence[int | None]) -> tuple[bool, ...] | None:
-    """Which factors are nominal: of two classes either may come first."""
-    nominal = tuple(each and size is not None and size > 2 for each, size in zip(nominal, sizes, strict=True))
-    return nominal if any(nominal) else None
 
 
 def _entries(values, name: str, k: int) -> list | None:

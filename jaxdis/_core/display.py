@@ -44,6 +44,14 @@ def cell_text(cell) -> str:
     return f"{float(cell):.3f}" if real else str(cell)
 
 
+def duration(seconds: float) -> str:
+    """About how long, in one unit."""
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 # Seconds between lines, and before the first.
 EVERY = 30.0
 _told = time.monotonic()

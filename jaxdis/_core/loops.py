@@ -31,9 +31,8 @@ def _all_together(function: Callable, inputs: Any, *, together: int | None = Non
 # holds on TPUs, too: by XLA's cycles, MIG by nearest neighbors takes 4.2 ms a member together and 18 one by one.
 each = Kernel(
     lambda function, inputs, together=None: np.stack([function(entry) for entry in inputs]),
-    {"one by one": lambda function, inputs, together=None: jax.lax.map(function, inputs), "together": _all_together},
-    cpu="one by one",
-    accelerator="together",
+    cpu=lambda function, inputs, together=None: jax.lax.map(function, inputs),
+    accelerator=_all_together,
 )
 
 
@@ -48,13 +47,7 @@ def _in_a_loop(step: Callable, numbers: Sequence[int], state: Any) -> Any:
 
 # ``unrolled(step, numbers, state)``: ``state = step(number, state)`` for each of a few known numbers. Without a loop,
 # except on TPUs, where XLA would compile each gather of a step for a second.
-unrolled = Kernel(
-    _one_after_another,
-    {"unrolled": _one_after_another, "loop": _in_a_loop},
-    cpu="unrolled",
-    accelerator="unrolled",
-    tpu="loop",
-)
+unrolled = Kernel(_one_after_another, cpu=_one_after_another, accelerator=_one_after_another, tpu=_in_a_loop)
 
 
 @jax.custom_batching.custom_vmap

@@ -132,12 +132,16 @@ def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **fields):
     for name, text in texts.items():
         if name not in types:
             raise ValueError(f"{kind.__name__}: must have options among {', '.join(types)}, got {shown(name)}")
-        try:
-            value = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            value = text
-        fields[name] = checked_value(name, types[name], value)
+        fields[name] = checked_value(name, types[name], literal(text))
     return kind(**fields)
+
+
+def literal(text: str):
+    """A Python literal, or the text itself: ``30``, ``0.5``, ``(1,2)``, ``None``, ``histogram``."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
 
 
 def checked_value(name: str, annotation: Any, value: Any) -> Any:

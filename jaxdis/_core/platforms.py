@@ -91,26 +91,37 @@ class Program:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Kernel:
-    """A function that takes the form of the platform on which it will run.
+    """A function that takes the form of the platform on which it will run; jit and vmap accept each form.
 
     Attributes:
       reference: the definition on the host, as plain as it can be written. Tests call it; programs do not.
-      forms: functions that jit and vmap accept, by name.
       in_place: whether the accelerators' form adds to places that are known at run time; deterministic programs for
         GPUs then take the TPUs' form.
+      named: forms that can be asked for, by name.
     """
 
     reference: Callable
-    forms: Mapping[str, Callable]
-    cpu: str
-    accelerator: str
-    tpu: str | None = None
+    cpu: Callable
+    accelerator: Callable
+    tpu: Callable | None = None
     in_place: bool = False
+    named: Mapping[str, Callable] = dataclasses.field(default_factory=dict)
 
     def __call__(self, *arguments, form: str | None = None, **options) -> Any:
-        if form is None:
-            form, platform = self.cpu, traced_platform()
-            if platform != "cpu":
-                as_on_tpus = not adds_in_place() if self.in_place else platform == "tpu"
-                form = self.tpu if self.tpu and as_on_tpus else self.accelerator
-        return self.forms[form](*arguments, **options)
+        function, platform = self.cpu, traced_platform()
+        if form is not None:
+            function = self.forms[form]
+        elif platform != "cpu":
+            as_on_tpus = not adds_in_place() if self.in_place else platform == "tpu"
+            function = self.tpu if self.tpu and as_on_tpus else self.accelerator
+        return function(*arguments, **options)
+
+    @property
+    def forms(self) -> dict[str, Callable]:
+        """All forms: those with a name of their own, and those of the platforms."""
+        found = dict(self.named)
+        for platform in ("cpu", "accelerator", "tpu"):
+            function = getattr(self, platform)
+            if function is not None and function not in found.values():
+                found[platform] = function
+        return found

@@ -1,9 +1,9 @@
 """Metrics as they are written in the shell: ``mig``, ``mig:bins=30``, ``dci:splitter=histogram:stages=5``."""
 
-import ast
 from collections.abc import Sequence
 
 from jaxdis._core.lookup import look_up
+from jaxdis._core.options import literal
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._plan import ELSEWHERE, STANDARD
 
@@ -29,8 +29,8 @@ def values_of_texts(texts: Sequence[str]) -> dict[str, tuple]:
         name, equals, values = text.partition("=")
         if not (name and equals and values) or name in options:
             raise ValueError(f"options: must be one text per option, such as bins=10,20,50, got {text!r}")
-        value = _value(f"({values},)")
-        options[name] = value if isinstance(value, tuple) else tuple(map(_value, values.split(",")))
+        value = literal(f"({values},)")
+        options[name] = value if isinstance(value, tuple) else tuple(map(literal, values.split(",")))
     return options
 
 
@@ -54,16 +54,8 @@ def _metric(entry: str) -> Metric:
             raise ValueError(f"metrics: {name} has the options {names}, as {name}:OPTION=VALUE; got {setting!r}")
         if option in options:
             raise ValueError(f"metrics: must give each option once, got {option} twice in {entry!r}; leave one out")
-        options[option] = _value(text)
+        options[option] = literal(text)
     return metric.with_options(**options) if options else metric
-
-
-def _value(text: str):
-    """A Python literal, or the text itself: ``30``, ``0.5``, ``(1,2)``, ``None``, ``histogram``."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text
 
 
 def _split(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import tyro
 
-from jaxdis._core.display import tell_now_and_then
+from jaxdis._core.display import duration, tell_now_and_then
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache, DataOptions, Executor, Sources
 
@@ -325,7 +325,7 @@ def print_plan(work, out: Path, *, extend: bool, title: str | None = None) -> tu
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
         sizes = map(megabytes, (cost.memory_bytes, cost.disk_bytes))
-        rows.append((kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, terminal.duration(cost.seconds), *sizes))
+        rows.append((kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, duration(cost.seconds), *sizes))
     heads = ("cells", "total", "missing", "FLOPs", "time, about", "memory", "disk")
     terminal.print_table(heads, rows, title=f"study {terminal.one_line(title or work.study.name)}")
     seconds, disk = (float(sum(getattr(cost, of) for cost in costs.values())) for of in ("seconds", "disk_bytes"))
@@ -334,7 +334,7 @@ def print_plan(work, out: Path, *, extend: bool, title: str | None = None) -> tu
 
 
 def in_total(seconds: float, disk: float) -> str:
-    return f"total: about {terminal.duration(seconds)} and {megabytes(disk)} on disk"
+    return f"total: about {duration(seconds)} and {megabytes(disk)} on disk"
 
 
 def megabytes(size: float | int) -> str:

@@ -183,14 +183,6 @@ def naming(name: str):
         yield
 
 
-def duration(seconds: float) -> str:
-    """About how long, in one unit."""
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
 def one_line(text: str) -> str:
     """A text on one line, not too long, and without control characters."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())

@@ -6,6 +6,7 @@ from typing import Literal
 
 import tyro
 
+from jaxdis._core.display import duration
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache, DataOptions, Sources, own_pictures
 
@@ -168,7 +169,7 @@ def _print_plan(config, sweep, seeds: int) -> None:
     resolved_config(config, source).method.check(settings, source, config.steps)
     cost, members = model_cost(training), len(labels)
     flops = members * config.steps * cost.update_flops
-    time = terminal.duration(flops / (TRAINING_EFFICIENCY * product_rate()))
+    time = duration(flops / (TRAINING_EFFICIENCY * product_rate()))
     words = f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs and"
     words = f"{words} {cost.parameters:,} parameters: about {time} here; nothing was trained"
     terminal.write_line(words)

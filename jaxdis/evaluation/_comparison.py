@@ -18,6 +18,7 @@ from jaxdis._core.lookup import some_of
 from jaxdis._core.options import Level, checked, shown
 from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation._score_core import NAME, column_rows
+from jaxdis.evaluation._score_table import metadata
 from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics import METRICS
 from jaxdis.metrics._metric import Column
@@ -101,11 +102,10 @@ def _set(name: str, given) -> ScoreSet:
     if isinstance(given, str | Path):
         given = _read(Path(given))
     if isinstance(given, Scores):
-        heads = dict.fromkeys(head for row in given.members for head in row)
-        metadata = {head: [row.get(head) for row in given.members] for head in heads}
         scores = {column: np.atleast_1d(np.asarray(values, float)) for column, values in given.items()}
         origin = [given.evaluation.get(part) for part in ("samples", "held_out", "key", "bootstrap", "groups")]
-        return ScoreSet(name, scores, metadata, (given.replicates, origin) if given.single else ({}, None))
+        drawn = (given.replicates, origin) if given.single else ({}, None)
+        return ScoreSet(name, scores, metadata(given.members), drawn)
     if not isinstance(given, Mapping) or not given:
         raise ValueError(f"{name}: must be Scores, a file, or a mapping of columns, got {shown(given)}")
     columns = {str(column): np.asarray(values) for column, values in given.items()}
@@ -158,8 +158,7 @@ def _read(path: Path) -> Scores | dict[str, Any]:
         raise ValueError(f"{path}: must be JSON of scores, got {shown(content)}")
     of_files = all(isinstance(table, dict) and "members" in table for table in content.values())
     tables = [{"file": file} | table for file, table in content.items()] if of_files else [content]
-    rows = [row for table in tables for row in _json_rows(table)]
-    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+    columns = metadata([row for table in tables for row in _json_rows(table)])
     return {name: _numbered(values) for name, values in columns.items()}
 
 
@@ -173,12 +172,10 @@ def _json_rows(table: dict) -> list[dict]:
     """A row per member from what :func:`~jaxdis.evaluation._score_table.as_json` made."""
     columns = {name: column for name, column in table.items() if name not in _OF_JSON and name != "file"}
     columns = {name: column if isinstance(column, list) else [column] for name, column in columns.items()}
-    count = max(map(len, columns.values()), default=0)
-    known = table.get("members") or [{}] * count
+    known = table.get("members") or [{}] * max(map(len, columns.values()), default=0)
     file = {"file": table["file"]} if "file" in table else {}
-    return [
-        {**file, **row, **{name: column[place] for name, column in columns.items()}} for place, row in enumerate(known)
-    ]
+    scores = ({name: column[place] for name, column in columns.items()} for place in range(len(known)))
+    return [{**file, **row, **own} for row, own in zip(known, scores, strict=True)]
 
 
 class _Known(NamedTuple):

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 
 from jaxdis._core import resources
+from jaxdis._core.display import duration
 from jaxdis._core.resources import in_words
 from jaxdis._core.spec import Spec
 from jaxdis._learners.boosting import bins_for
@@ -265,12 +266,5 @@ def say_seconds(plan: Plan, load: Load) -> None:
     total = sum(spent.values())
     if total > MANY_SECONDS:
         longest = sorted(spent, key=spent.get, reverse=True)[:3]
-        shares = ", ".join(f"{name} {_in_words(spent[name])}" for name in longest if spent[name] > total / 20)
-        log.warning("jaxdis: this takes about %s of one CPU core (%s)", _in_words(total), shares)
-
-
-def _in_words(seconds: float) -> str:
-    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
+        shares = ", ".join(f"{name} {duration(spent[name])}" for name in longest if spent[name] > total / 20)
+        log.warning("jaxdis: this takes about %s of one CPU core (%s)", duration(total), shares)

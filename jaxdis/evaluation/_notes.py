@@ -122,10 +122,14 @@ def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
     codes, offset = members.few(MOST_MEMBERS)
     low, high = codes.min(axis=1), codes.max(axis=1)
     with np.errstate(invalid="ignore", over="ignore"):  # codes that are not finite are warned of
-        whole = _whole_numbers(codes, low, high)
+        steps = codes - low[:, None, :]  # codes may have been shifted
+        are_whole = (steps == np.round(steps)).all(axis=1) & (high > low)
         far = ((np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)).any(axis=0)
         far &= codes.dtype.itemsize <= 4  # others are shifted before they are rounded
-    found = []
+    found, whole = [], np.zeros(codes.shape[2], int)
+    for member, code in zip(*np.nonzero(are_whole), strict=True):  # how many values, of numbers that repeat
+        distinct = len(np.unique(steps[member, :, code]))
+        whole[code] = max(whole[code], distinct if distinct <= codes.shape[1] / MOST_DISTINCT else 0)
     for name, metric in plan:
         bins, source = metric.all_options.get("bins"), metric.source.name
         if bins and source == _SAMPLED:
@@ -153,16 +157,6 @@ def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
 
 def _codes(which: np.ndarray) -> str:
     return some_of(f"code {code}" for code in np.flatnonzero(which))
-
-
-def _whole_numbers(codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """How many values each code ``[m, n, d]`` takes in one member if they are whole numbers that repeat; else 0."""
-    steps = codes - low[:, None, :]  # codes may have been shifted
-    counts = np.zeros(codes.shape[2], int)
-    for member, code in zip(*np.nonzero((steps == np.round(steps)).all(axis=1) & (high > low)), strict=True):
-        distinct = len(np.unique(steps[member, :, code]))
-        counts[code] = max(counts[code], distinct if distinct <= len(steps[member]) / MOST_DISTINCT else 0)
-    return counts
 
 
 def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:

@@ -235,7 +235,6 @@ def member_rows(members, count: int, metrics: Collection[str] = ()) -> tuple[dic
     Args:
       members: names; a dict with metadata per member, such as a zoo's labels; a mapping or a data frame whose column
         ``member`` holds the names. Without names, members are numbered.
-      count: how many members there are.
       metrics: names that metadata may not have, since they are columns of scores.
     """
     rows = [{} for _ in range(count)] if members is None else column_rows(members)
@@ -261,10 +260,12 @@ def column_rows(members) -> list[dict] | None:
         return [{NAME: members}]
     names = getattr(members, "column_names", None) or getattr(members, "columns", None)  # pyarrow; pandas, polars
     if names is not None or isinstance(members, Mapping):
-        columns = [_entries(members[name]) for name in (list(members) if names is None else names)]
+        heads, columns = list(members) if names is None else list(names), []
+        for column in (members[name] for name in heads):
+            one = isinstance(column, str) or not isinstance(column, Iterable)  # which stands for one entry
+            columns.append([column] if one else column.to_pylist() if hasattr(column, "to_pylist") else list(column))
         if len(set(map(len, columns))) != 1:
             return None
-        heads = list(members) if names is None else list(names)
         return [dict(zip(heads, row, strict=True)) for row in zip(*columns, strict=True)]
     entries = listed(members) or []
     if entries and all(isinstance(entry, Mapping) for entry in entries):
@@ -272,13 +273,6 @@ def column_rows(members) -> list[dict] | None:
     if entries and all(isinstance(entry, str | int | np.integer) for entry in entries):
         return [{NAME: entry} for entry in entries]
     return None
-
-
-def _entries(column) -> list:
-    """A column as a list; one value stands for a column with one entry."""
-    if isinstance(column, str) or not isinstance(column, Iterable):
-        return [column]
-    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
 
 
 def _plain(value):

@@ -1,20 +1,16 @@
 """Scores as columns for table tools: wide, with a row per member, or long, with a row per number."""
 
-import dataclasses
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from jaxdis._core.display import html_table
-from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
 from jaxdis._core.finite import finite, mean
 from jaxdis._core.lookup import some_of
-from jaxdis._core.options import checked_value, shown
-from jaxdis.evaluation._score_core import ARRAYS, ScoreCore, p_value
+from jaxdis.evaluation._score_core import ScoreCore
 from jaxdis.metrics._metric import Column
 
 SPREAD = "± is the standard deviation over members"
@@ -229,75 +225,3 @@ def _or_null(value):
         return [_or_null(entry) for entry in value]
     finite = not isinstance(value, float) or (value == value and abs(value) != float("inf"))
     return value if finite else None
-
-
-def best_codes(scores: ScoreCore, factor: str | int, count: int, relation: str | None) -> list[dict[str, Any]]:
-    """As :meth:`Scores.top`."""
-    from scipy.special import stdtrit
-
-    labels = list(dict.fromkeys(name.metric for name in scores.relations))
-    if not labels:
-        raise ValueError(
-            "top: must have a relation that a metric scores, of complete factors and at most 16,777,216 codes × "
-            "factors × members (× replicates), got none; score mig, or fewer members"
-        )
-    if not scores.single:
-        raise ValueError("top: must be asked of one member, got a zoo; take one by scores[0]")
-    label = checked_value("relation", Literal[tuple(labels)], labels[0] if relation is None else relation)
-    names = scores.factor_names
-    column = names.index(factor) if factor in names else factor
-    if isinstance(column, str) or not 0 <= column < len(names):
-        raise ValueError(f"factor: must be one of {some_of(names)}, or its number from 0, got {shown(factor)}")
-    fields = ("strength", "ceiling", "error", "null")
-    strength, ceiling, error, null = (scores.relations.get(f"{label}.{field}") for field in fields)
-    values, rows = strength[:, column].astype(float), []
-    for code in np.argsort(-values, kind="stable")[:count].tolist():
-        if np.isnan(value := values[code].item()):
-            break
-        row = {"rank": len(rows) + 1, "code": code, "value": value, "share": value / ceiling[column].item()}
-        if error is not None:
-            reach = -stdtrit(scores.evaluation["bootstrap"] - 1, 0.025).item() * error[code, column].item()
-            row |= {"low": value - reach, "high": value + reach}
-        if null is not None:
-            row["p"] = p_value(value, null[column], error=False).item()
-        rows.append(row)
-    return rows
-
-
-_FORMAT = 1
-
-
-def save(path: str | Path, scores: ScoreCore) -> None:
-    """Write arrays into an npz file, and everything else into its JSON header."""
-    fields = dataclasses.asdict(scores)
-    arrays = {f"{kind}/{name}": np.asarray(array) for kind in ARRAYS for name, array in fields[kind].items()}
-    others = {name: value for name, value in fields.items() if name not in ARRAYS}
-    # As text, since a header is written with sorted keys, and columns of metadata have an order.
-    write_arrays(path, {"scores": _FORMAT, "fields": json.dumps({"order": list(arrays), **others})}, arrays)
-
-
-def load(path: str | Path) -> dict[str, Any]:
-    """Read and check what :func:`save` wrote."""
-    header, arrays = read_arrays(path)
-    if header.get("scores") != _FORMAT:
-        raise DamagedFile(f"{path}: must be a file written by Scores.save, got another file of jaxdis")
-    try:
-        fields, header = {kind: {} for kind in ARRAYS}, json.loads(header["fields"])
-        for key in header["order"]:
-            kind, _, name = key.partition("/")
-            fields[kind][name] = arrays[key] if arrays[key].ndim else arrays[key][()]
-        fields |= {
-            "factor_names": tuple(map(str, header["factor_names"])),
-            "members": tuple(map(dict, header["members"])),
-            "axes": {name: tuple(letters) for name, letters in header["axes"].items()},
-            "notes": tuple((metric, note) for metric, note in header["notes"]),
-            "evaluation": dict(header["evaluation"]),
-            "errors": tuple(map(str, header.get("errors", ()))),
-        }
-        counts = {np.shape(column)[:1] for column in fields["columns"].values()}
-        if counts not in ({()}, {(len(fields["members"]),)}):
-            raise ValueError(f"{len(fields['members'])} members and columns of shapes {sorted(counts)}")
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        words = f"{type(error).__name__}: {error}"
-        raise DamagedFile(f"{path}: must be a file written by Scores.save, got {words}") from None
-    return fields

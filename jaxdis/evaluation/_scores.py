@@ -5,22 +5,25 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
 
-from jaxdis._core.files import csv_text, write_text
+from jaxdis._core.files import DamagedFile, csv_text, read_arrays, write_arrays, write_text
 from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Count, checked, shown
+from jaxdis._core.options import Count, checked, checked_value, shown
 from jaxdis._core.version import __version__
 from jaxdis.evaluation import _score_table as score_table
 from jaxdis.evaluation._notes import notes_of_request
 from jaxdis.evaluation._request import Request
 from jaxdis.evaluation._run import Results
-from jaxdis.evaluation._score_core import ARRAYS, NAME, ScoreCore, member_rows
+from jaxdis.evaluation._score_core import ARRAYS, NAME, ScoreCore, member_rows, p_value
 from jaxdis.metrics._metric import Column
 from jaxdis.metrics._plan import Plan
+
+# Of the files that :meth:`Scores.save` writes.
+_FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -121,7 +124,35 @@ class Scores(ScoreCore):
           >>> [row["code"] for row in jaxdis.evaluate(codes, values, "mig").top("factor_0", 1)]
           [1]
         """
-        return score_table.best_codes(self, factor, count, relation)
+        from scipy.special import stdtrit
+
+        labels = list(dict.fromkeys(name.metric for name in self.relations))
+        if not labels:
+            raise ValueError(
+                "top: must have a relation that a metric scores, of complete factors and at most 16,777,216 codes × "
+                "factors × members (× replicates), got none; score mig, or fewer members"
+            )
+        if not self.single:
+            raise ValueError("top: must be asked of one member, got a zoo; take one by scores[0]")
+        label = checked_value("relation", Literal[tuple(labels)], labels[0] if relation is None else relation)
+        names = self.factor_names
+        column = names.index(factor) if factor in names else factor
+        if isinstance(column, str) or not 0 <= column < len(names):
+            raise ValueError(f"factor: must be one of {some_of(names)}, or its number from 0, got {shown(factor)}")
+        fields = ("strength", "ceiling", "error", "null")
+        strength, ceiling, error, null = (self.relations.get(f"{label}.{field}") for field in fields)
+        values, rows = strength[:, column].astype(float), []
+        for code in np.argsort(-values, kind="stable")[:count].tolist():
+            if np.isnan(value := values[code].item()):
+                break
+            row = {"rank": len(rows) + 1, "code": code, "value": value, "share": value / ceiling[column].item()}
+            if error is not None:
+                reach = -stdtrit(self.evaluation["bootstrap"] - 1, 0.025).item() * error[code, column].item()
+                row |= {"low": value - reach, "high": value + reach}
+            if null is not None:
+                row["p"] = p_value(value, null[column], error=False).item()
+            rows.append(row)
+        return rows
 
     def to_dict(self, prefix: str | None = None) -> dict[str, Any]:
         """Columns as plain numbers, or, for a zoo, lists; after a bootstrap also ``name.error``, ``.bias``, ``.low``
@@ -199,12 +230,38 @@ class Scores(ScoreCore):
 
     def save(self, path: str | Path) -> None:
         """Write everything to one npz file, atomically; :meth:`load` reads it."""
-        score_table.save(path, self)
+        fields = dataclasses.asdict(self)
+        arrays = {f"{kind}/{name}": np.asarray(array) for kind in ARRAYS for name, array in fields[kind].items()}
+        others = {name: value for name, value in fields.items() if name not in ARRAYS}
+        # As text, since a header is written with sorted keys, and columns of metadata have an order.
+        write_arrays(path, {"scores": _FORMAT, "fields": json.dumps({"order": list(arrays), **others})}, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> "Scores":
         """Read scores that :meth:`save` wrote; nothing is unpickled."""
-        return cls(**score_table.load(path))
+        header, arrays = read_arrays(path)
+        if header.get("scores") != _FORMAT:
+            raise DamagedFile(f"{path}: must be a file written by Scores.save, got another file of jaxdis")
+        try:
+            fields, header = {kind: {} for kind in ARRAYS}, json.loads(header["fields"])
+            for key in header["order"]:
+                kind, _, name = key.partition("/")
+                fields[kind][name] = arrays[key] if arrays[key].ndim else arrays[key][()]
+            fields |= {
+                "factor_names": tuple(map(str, header["factor_names"])),
+                "members": tuple(map(dict, header["members"])),
+                "axes": {name: tuple(letters) for name, letters in header["axes"].items()},
+                "notes": tuple((metric, note) for metric, note in header["notes"]),
+                "evaluation": dict(header["evaluation"]),
+                "errors": tuple(map(str, header.get("errors", ()))),
+            }
+            counts = {np.shape(column)[:1] for column in fields["columns"].values()}
+            if counts not in ({()}, {(len(fields["members"]),)}):
+                raise ValueError(f"{len(fields['members'])} members and columns of shapes {sorted(counts)}")
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            words = f"{type(error).__name__}: {error}"
+            raise DamagedFile(f"{path}: must be a file written by Scores.save, got {words}") from None
+        return cls(**fields)
 
     @classmethod
     def concat(cls, tables: Iterable["Scores"]) -> "Scores":

@@ -224,7 +224,7 @@ def ordered(name, result):
 def test_every_kernel_has_cases():
     assert set(CASES) == set(KERNELS)
     for kernel in KERNELS.values():
-        assert {kernel.cpu, kernel.accelerator, kernel.tpu or kernel.accelerator} <= set(kernel.forms)
+        assert {kernel.cpu, kernel.accelerator, kernel.tpu or kernel.accelerator} <= set(kernel.forms.values())
 
 
 @pytest.mark.parametrize(("name", "case", "size", "form"), list(forms()))
@@ -261,8 +261,8 @@ def _stacked(results):
 
 
 def test_the_platform_chooses_the_form():
-    kernel = Kernel(lambda: "reference", {"a": lambda: "for CPUs", "b": lambda: "for others"}, cpu="a", accelerator="b")
-    alone = dataclasses.replace(kernel, tpu="a")
+    kernel = Kernel(lambda: "reference", cpu=lambda: "for CPUs", accelerator=lambda: "for others")
+    alone = dataclasses.replace(kernel, tpu=kernel.cpu)
     adding = dataclasses.replace(alone, in_place=True)
     for platform, form in {"cpu": "for CPUs", "gpu": "for others", "tpu": "for others"}.items():
         with tracing_for(platform):
@@ -271,4 +271,5 @@ def test_the_platform_chooses_the_form():
     with tracing_for("gpu", deterministic=True):
         assert kernel() == alone() == "for others"
         assert adding() == "for CPUs"
-    assert kernel(form="b") == "for others"
+    assert dataclasses.replace(kernel, named={"b": kernel.accelerator})(form="b") == "for others"
+    assert kernel(form="accelerator") == "for others"

@@ -130,5 +130,8 @@ def _pairs_by_scipy(costs):
 
 # ``pairs_of(costs [t, r, c]) -> [t, p], [t, p]``: rows and columns of the ``min(r, c)`` pairs of least total cost.
 pairs_of = Kernel(
-    _pairs_reference, {"optax": _pairs_by_optax, "scipy": _pairs_by_scipy}, cpu="optax", accelerator="optax"
+    _pairs_reference,
+    cpu=_pairs_by_optax,
+    accelerator=_pairs_by_optax,
+    named={"optax": _pairs_by_optax, "scipy": _pairs_by_scipy},
 )

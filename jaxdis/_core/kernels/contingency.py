@@ -94,7 +94,10 @@ def _joint_by_product(number, bins, classes, sizes, weights=None) -> Float[Array
 # ``joint_tables(number [n, d], bins, classes [n, k], sizes, weights=None) -> [d, bins, s]``: how many samples (or how
 # much weight) each bin of a code shares with each value of all factors, one factor after another along ``s``.
 joint_tables = Kernel(
-    _joint_reference, {"scatter": _joint_by_scatter, "matmul": _joint_by_product}, cpu="scatter", accelerator="matmul"
+    _joint_reference,
+    cpu=_joint_by_scatter,
+    accelerator=_joint_by_product,
+    named={"scatter": _joint_by_scatter, "matmul": _joint_by_product},
 )
 
 
@@ -162,13 +165,9 @@ def _bits_of_bins(number: Int[Array, "n d"], bins: int) -> UInt32[Array, "t c w 
 # cut into as many bins.
 pair_tables = Kernel(
     _pairs_reference,
-    {
-        "scatter": _pairs_by_scatter,
-        "bits": _pairs_by_bits,
-        "matmul": lambda left, right, bins: _joint_by_product(left, bins, right, (bins,) * right.shape[1]),
-    },
-    cpu="bits",
-    accelerator="matmul",
+    cpu=_pairs_by_bits,
+    accelerator=lambda left, right, bins: _joint_by_product(left, bins, right, (bins,) * right.shape[1]),
+    named={"scatter": _pairs_by_scatter},
 )
 
 
@@ -204,9 +203,7 @@ def _terms_at(terms, counts):
 
 # ``pair_sums(left [n, d], right [n, e], bins, terms [w, n + 1]) -> [w, d, e]``: sums over the cells of each two codes'
 # joint table, to which a cell adds the term of its count; ``w`` sets of terms, integers whose sums may wrap around.
-pair_sums = Kernel(
-    _sums_reference, {"tables": _sums_of_tables, "bits": _sums_by_bits}, cpu="bits", accelerator="tables"
-)
+pair_sums = Kernel(_sums_reference, cpu=_sums_by_bits, accelerator=_sums_of_tables)
 
 
 def _segments_reference(true, predicted, true_segments, predicted_segments):
@@ -239,7 +236,7 @@ def _segments_by_product(true, predicted, true_segments, predicted_segments):
 # scatter was measured to be 23 times as fast as the product.
 segment_tables = Kernel(
     _segments_reference,
-    {"scatter": _segments_by_scatter, "one_hot": _segments_by_product},
-    cpu="scatter",
-    accelerator="one_hot",
+    cpu=_segments_by_scatter,
+    accelerator=_segments_by_product,
+    named={"scatter": _segments_by_scatter, "one_hot": _segments_by_product},
 )

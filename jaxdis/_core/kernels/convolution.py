@@ -268,10 +268,9 @@ convolution = Kernel(
     lambda images, kernel, strides, padding, **_: lax.conv_general_dilated(
         images, kernel, strides, padding, dimension_numbers=_LAYOUT
     ),
-    {"direct": _convolution_direct, "patches": _convolution_by_patches},
-    cpu="direct",
-    accelerator="patches",
-    tpu="direct",
+    cpu=_convolution_direct,
+    accelerator=_convolution_by_patches,
+    tpu=_convolution_direct,
 )
 
 
@@ -310,10 +309,9 @@ def _transposed_by_patches(images: Images, kernel: Weights, *_, **__) -> Maps:
 # equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
 transposed_convolution = Kernel(
     lambda images, kernel, *_, **__: lax.conv_transpose(images, kernel, (2, 2), "SAME", dimension_numbers=_LAYOUT),
-    {"direct": _transposed_direct, "patches": _transposed_by_patches},
-    cpu="direct",
-    accelerator="patches",
-    tpu="direct",
+    cpu=_transposed_direct,
+    accelerator=_transposed_by_patches,
+    tpu=_transposed_direct,
 )
 
 
@@ -348,13 +346,7 @@ def _five_by_patches(images: Images, kernel: Weights, *_, **__) -> Maps:
 
 # ``transposed_convolution_five(images [n, h, w, c], kernel [5, 5, c, o]) -> [n, 2h, 2w, o]``: ``y[p] = Σ_{2i + k = p +
 # 2} x[i] w[k]`` in each direction; equals ``torch.nn.ConvTranspose2d(c, o, 5, 2, padding=2, output_padding=1)``.
-transposed_convolution_five = Kernel(
-    _five_reference,
-    {"direct": _five_direct, "patches": _five_by_patches},
-    cpu="direct",
-    accelerator="patches",
-    tpu="direct",
-)
+transposed_convolution_five = Kernel(_five_reference, cpu=_five_direct, accelerator=_five_by_patches, tpu=_five_direct)
 
 
 def enlarged(images: Images) -> Float[Array, "n y x c"]:

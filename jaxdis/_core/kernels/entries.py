@@ -35,13 +35,7 @@ def _read_in_rows(array, *places):
 
 
 # ``entries_at(array, *places [..., m]) -> [..., m]``: entries at places within an array, one for each of its axes.
-entries_at = Kernel(
-    lambda array, *places: np.asarray(array)[places],
-    {"as they are": _read, "rows": _read_in_rows},
-    cpu="as they are",
-    accelerator="as they are",
-    tpu="rows",
-)
+entries_at = Kernel(lambda array, *places: np.asarray(array)[places], cpu=_read, accelerator=_read, tpu=_read_in_rows)
 
 
 def _spread(entries: Shaped[Array, " m"], places: Int[Array, " m"], size: int):
@@ -63,10 +57,4 @@ def _spread_reference(entries, places, size):
 
 
 # ``placed_at(entries [m], places [m], size) -> [size]``: zeros, but for the entries, each at a place of its own.
-placed_at = Kernel(
-    _spread_reference,
-    {"as they are": _spread, "rows": _spread_in_rows},
-    cpu="as they are",
-    accelerator="as they are",
-    tpu="rows",
-)
+placed_at = Kernel(_spread_reference, cpu=_spread, accelerator=_spread, tpu=_spread_in_rows)

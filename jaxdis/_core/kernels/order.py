@@ -57,12 +57,7 @@ def _order_by_cells(keys: Int[Array, " n"]) -> Int[Array, " n"]:
 
 # ``float_order(keys [n]) -> [n]``: places of :func:`jaxdis._core.arrays.ordered_keys` in ascending order, equal keys in
 # theirs.
-float_order = Kernel(
-    lambda keys: np.argsort(keys, kind="stable"),
-    {"cells": _order_by_cells, "twice": stable_order},
-    cpu="cells",
-    accelerator="twice",
-)
+float_order = Kernel(lambda keys: np.argsort(keys, kind="stable"), cpu=_order_by_cells, accelerator=stable_order)
 
 
 # Nearest samples in two columns at once. On CPU, a walk outwards along the sorted column stops for a sample when no
@@ -106,10 +101,7 @@ def _smallest_by_groups(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"
 # ``smallest(rows [r, n], k) -> [r, k]``: each row's ``k`` smallest values, which has no fewer, in order and with ties.
 # XLA's selection on CPU takes 2 ns a value of rows of 10,000, that of groups a seventh.
 smallest = Kernel(
-    lambda rows, k: np.sort(rows, axis=1)[:, :k],
-    {"groups": _smallest_by_groups, "selection": _smallest_by_selection},
-    cpu="groups",
-    accelerator="selection",
+    lambda rows, k: np.sort(rows, axis=1)[:, :k], cpu=_smallest_by_groups, accelerator=_smallest_by_selection
 )
 
 
@@ -126,6 +118,10 @@ def _radii_by_walk(ordered, value, neighbors: int) -> tuple[Float[Array, " n"], 
     rows = jnp.nonzero(~settled, size=left, fill_value=n)[0].astype(jnp.int32)
     brute = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbors)
     return tuple(walked.at[rows].set(exact, mode="drop") for walked, exact in zip((radius, inside), brute, strict=True))
+
+
+def _radii_by_chunks(ordered, value, neighbors: int) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
+    return chunked_radii(ordered, value, jnp.arange(ordered.shape[0], dtype=jnp.int32), neighbors)
 
 
 def _walk(ordered, value, neighbors: int):
@@ -186,12 +182,7 @@ def chunk_rows(n: int) -> int:
 # of those in the sorted column and in the other one, and how many of the ``k`` lie nearer.
 radii = Kernel(
     _radii_reference,
-    {
-        "sorted": _radii_by_walk,
-        "brute": lambda ordered, value, neighbors: chunked_radii(
-            ordered, value, jnp.arange(ordered.shape[0], dtype=jnp.int32), neighbors
-        ),
-    },
-    cpu="sorted",
-    accelerator="brute",
+    cpu=_radii_by_walk,
+    accelerator=_radii_by_chunks,
+    named={"sorted": _radii_by_walk, "brute": _radii_by_chunks},
 )

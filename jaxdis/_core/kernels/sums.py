@@ -60,9 +60,8 @@ def _running_by_cumsum(histogram):
 # ``running_sums(histogram [d, b, ...]) -> [d, b, ...]``: sums over the bins up to each one.
 running_sums = Kernel(
     lambda histogram: np.cumsum(histogram.astype(np.float64), axis=1),
-    {"loops": _running_by_loops, "cumsum": _running_by_cumsum},
-    cpu="loops",
-    accelerator="cumsum",
+    cpu=_running_by_loops,
+    accelerator=_running_by_cumsum,
 )
 
 
@@ -91,14 +90,7 @@ def _binned_by_product(bins, rows, num_bins):
 
 # ``sums_in_bins(bins [d, n], rows [n, c], num_bins) -> [d, num_bins, c]``: sums of the rows in each bin of each code.
 # TPUs would add row by row.
-sums_in_bins = Kernel(
-    _binned_reference,
-    {"scatter": _binned_by_scatter, "product": _binned_by_product},
-    cpu="scatter",
-    accelerator="scatter",
-    tpu="product",
-    in_place=True,
-)
+sums_in_bins = Kernel(_binned_reference, _binned_by_scatter, _binned_by_scatter, tpu=_binned_by_product, in_place=True)
 
 
 def _nodes_by_scatter(node: UInt[Array, "n c"], values, nodes: int):
@@ -123,10 +115,9 @@ sums_in_nodes = Kernel(
     lambda node, values, nodes: np.stack(
         [[np.where(node == q, value, 0).sum(axis=0) for q in range(nodes)] for value in values]
     ),
-    {"scatter": _nodes_by_scatter, "selection": _nodes_by_selection},
-    cpu="scatter",
-    accelerator="scatter",
-    tpu="selection",
+    cpu=_nodes_by_scatter,
+    accelerator=_nodes_by_scatter,
+    tpu=_nodes_by_selection,
     in_place=True,
 )
 
@@ -173,12 +164,7 @@ def _classes_by_product(terms, classes, rows, size):
 # ``terms(classes, rows)`` computes, the sum of the rows of each class. On CPU, terms of few rows at a time stay in
 # cache: six terms of 1,000 codes take a tenth of the time that it takes to store them. On an H200, rows that were added
 # one by one took 24 times as long as their bytes.
-sums_in_classes = Kernel(
-    _classes_reference,
-    {"chunks": _classes_in_chunks, "product": _classes_by_product},
-    cpu="chunks",
-    accelerator="product",
-)
+sums_in_classes = Kernel(_classes_reference, cpu=_classes_in_chunks, accelerator=_classes_by_product)
 
 
 def _members(sizes) -> Float[np.ndarray, "s k"]:
@@ -195,24 +181,20 @@ def _parts(values, sizes):
 # product, whose operands would be stored.
 sums_over_classes = Kernel(
     lambda values, sizes: np.stack([part.astype(np.float64).sum(axis=0) for part in _parts(values, sizes)]),
-    {
-        "product": lambda values, sizes: _members(sizes).T @ values,
-        "slices": lambda values, sizes: jnp.stack([part.sum(axis=0) for part in _parts(values, sizes)]),
-    },
-    cpu="product",
-    accelerator="slices",
+    cpu=lambda values, sizes: _members(sizes).T @ values,
+    accelerator=lambda values, sizes: jnp.stack([part.sum(axis=0) for part in _parts(values, sizes)]),
 )
 
 # ``spread_over_classes(values [k, n], sizes) -> [s, n]``: the row of each factor for all of its classes.
 spread_over_classes = Kernel(
     lambda values, sizes: np.repeat(values, sizes, axis=0),
-    {
-        "product": lambda values, sizes: _members(sizes) @ values,
-        "copies": lambda values, sizes: jnp.repeat(values, np.array(sizes), axis=0, total_repeat_length=sum(sizes)),
-    },
-    cpu="product",
-    accelerator="copies",
+    cpu=lambda values, sizes: _members(sizes) @ values,
+    accelerator=lambda values, sizes: jnp.repeat(values, np.array(sizes), axis=0, total_repeat_length=sum(sizes)),
 )
+
+
+def _by_gather(values, places, sizes):
+    return jnp.take_along_axis(values, places, axis=0, mode="clip")
 
 
 def _by_selection(values, places, sizes):
@@ -225,13 +207,9 @@ def _by_selection(values, places, sizes):
 # of each factor's. On TPUs all rows are read, since entries would be read one by one.
 of_own_class = Kernel(
     lambda values, places, sizes: np.take_along_axis(np.asarray(values), np.asarray(places), axis=0),
-    {
-        "gather": lambda values, places, sizes: jnp.take_along_axis(values, places, axis=0, mode="clip"),
-        "selection": _by_selection,
-    },
-    cpu="gather",
-    accelerator="gather",
-    tpu="selection",
+    cpu=_by_gather,
+    accelerator=_by_gather,
+    tpu=_by_selection,
 )
 
 
@@ -249,9 +227,8 @@ def _in_its_readers(left: Float[Array, "s e"], right: Float[Array, "e n"]) -> Fl
 # what reads it; libraries for products store their results.
 thin_product = Kernel(
     lambda left, right: left @ right,
-    {"stored": lambda left, right: left @ right, "in its readers": _in_its_readers},
-    cpu="stored",
-    accelerator="in its readers",
+    cpu=lambda left, right: left @ right,
+    accelerator=_in_its_readers,
 )
 
 
@@ -280,9 +257,8 @@ def _variances(codes: Float[Array, "n d"], rows: Int[Array, "b t"]) -> Float[Arr
 # ``variances_in_batches(codes [n, d], rows [b, t]) -> [t, d]``: the variance of each code in each batch of ``b`` rows.
 variances_in_batches = Kernel(
     lambda codes, rows: codes.astype(np.float64)[rows].var(axis=0, ddof=1),
-    {"lines": _variances},
-    cpu="lines",
-    accelerator="lines",
+    cpu=_variances,
+    accelerator=_variances,
 )
 
 
@@ -302,7 +278,7 @@ def _distances(codes: Float[Array, "n d"], rows: Int[Array, "b t"], partners: In
 
 # ``distances_in_batches(codes [n, d], rows [b, t], partners [b, t]) -> [t, d]``: the mean absolute difference of each
 # code over the ``b`` pairs of rows of each batch.
-distances_in_batches = Kernel(_distances_reference, {"lines": _distances}, cpu="lines", accelerator="lines")
+distances_in_batches = Kernel(_distances_reference, cpu=_distances, accelerator=_distances)
 
 
 def _in_lines(codes: Float[Array, "n d"]) -> Float[Array, "n w"]:
