@@ -1,13 +1,11 @@
 """Loops in traced programs: over independent inputs, and until the data say that it is enough.
 
 :data:`each` takes the form that suits the platform. The others give a loop whose end depends on the data a name, by
-which the loop is recognized in a compiled program, and let :func:`counting` observe how often it turns.
+which the loop is recognized in a compiled program.
 """
 
-import collections
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -18,7 +16,6 @@ from jaxdis._core.platforms import Kernel
 
 # What precedes the name of a loop in the scopes of a program.
 MARK = "turns:"
-_observed: dict[str, list[np.ndarray]] | None = None
 
 
 def _all_together(function: Callable, inputs: Any, *, together: int | None = None) -> Any:
@@ -73,37 +70,10 @@ def repeat(
         alone = going
         going = lambda state: _any_member(alone(state))  # noqa: E731
     with jax.named_scope(MARK + name):
-        if _observed is None:
-            return jax.lax.while_loop(going, step, state)
-        turns, state = jax.lax.while_loop(
-            lambda counted: going(counted[1]), lambda counted: (counted[0] + 1, step(counted[1])), (jnp.int32(0), state)
-        )
-    _observe(name, turns)
-    return state
+        return jax.lax.while_loop(going, step, state)
 
 
 def times(name: str, count: jax.Array, step: Callable[[jax.Array, Any], Any], state: Any) -> Any:
     """``state = step(number, state)`` for the numbers below ``count``, which may be traced."""
-    if _observed is not None:
-        _observe(name, count)
     with jax.named_scope(MARK + name):
         return jax.lax.fori_loop(0, count, step, state)
-
-
-@contextlib.contextmanager
-def counting() -> Iterator[dict[str, list[np.ndarray]]]:
-    """Observe how often each loop turns in programs that are traced inside a ``with`` statement, by its name."""
-    global _observed
-    jax.clear_caches()
-    _observed = collections.defaultdict(list)
-    try:
-        yield _observed
-        jax.effects_barrier()
-    finally:
-        _observed = None
-        jax.clear_caches()
-
-
-def _observe(name: str, turns: jax.Array) -> None:
-    observed = _observed
-    jax.debug.callback(lambda turns: observed[name].append(np.asarray(turns)), turns)

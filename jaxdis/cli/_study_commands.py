@@ -31,10 +31,7 @@ class Quickstart:
     source: Sources = ()
     data_option: DataOptions = ()
     cache: Cache = None
-
-    @property
-    def kept(self) -> str:
-        return terminal.kept_cells(self.out)
+    cells = ""  # where finished ones are, below the folder
 
     def run(self) -> None:
         terminal.start(self.cache)
@@ -92,10 +89,7 @@ class Study:
     plan: bool = False
     """With run: print the number of cells, FLOPs, time and disk space, and run nothing."""
     cache: Cache = None
-
-    @property
-    def kept(self) -> str:
-        return terminal.kept_cells(self.out)
+    cells = ""
 
     def run(self) -> None:
         terminal.start(self.cache)
@@ -210,10 +204,7 @@ class Reproduce:
     plan: bool = False
     """Print the number of cells, FLOPs, time and disk space of each study, and run nothing."""
     cache: Cache = None
-
-    @property
-    def kept(self) -> str:
-        return terminal.kept_cells(self.out, "*/*/")
+    cells = "*/*/"
 
     def run(self) -> None:
         terminal.start(self.cache)

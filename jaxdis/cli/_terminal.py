@@ -336,6 +336,8 @@ def kept(command, began: float) -> str:
 
     Messages are made while the process ends, so they look at names of files and import nothing.
     """
+    if (place := getattr(command, "cells", None)) is not None:
+        return kept_cells(command.out, place)
     if words := getattr(command, "kept", ""):
         return words
     outputs = (getattr(command, option, None) for option in ("csv", "json", "out", "plot"))

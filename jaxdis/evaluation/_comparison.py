@@ -224,23 +224,18 @@ def _found(one: ScoreSet, known: _Known) -> dict[str, list]:
     heads = [head for head in _NAMES if head in one.metadata]
     if not heads:
         raise ValueError(f"meta: must go with named members, got {one.name} without names")
+    tried = sorted(((head,) for head in heads), key=lambda each: each != known.heads)
     if len(known.heads) > 1:
-        lacking = [head for head in known.heads if head not in heads]
-        if lacking:
-            raise ValueError(f"meta: must name members by columns of {one.name}, got {', '.join(lacking)} besides")
         tried = [known.heads]
-    else:
-        tried = sorted(((head,) for head in heads), key=lambda each: each != known.heads)
-    matched, errors = None, []
+        if lacking := [head for head in known.heads if head not in heads]:
+            raise ValueError(f"meta: must name members by columns of {one.name}, got {', '.join(lacking)} besides")
+    errors = []
     for each in tried:
         try:
-            matched = _matched(list(zip(*(one.metadata[head] for head in each), strict=True)), known)
-            break
+            return metadata(_matched(list(zip(*(one.metadata[head] for head in each), strict=True)), known))
         except ValueError as error:
             errors.append(error)
-    if matched is None:
-        raise errors[0]
-    return {column: [row[column] for row in matched] for column in matched[0]}
+    raise errors[0]
 
 
 def _matched(names: Sequence[tuple], known: _Known) -> list[dict]:

@@ -11,7 +11,7 @@ import functools
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
@@ -221,28 +221,11 @@ def _refusal(plan: Plan, large: dict[str, float], free: float, load: Load) -> st
     ways.append('pass on_memory="skip"')
     if load.at_once > 1 and max(map(load._replace(at_once=1).bytes, metrics)) <= free:
         ways.append("pass batch_size=1")
-    if fewer := _codes_that_fit(metrics, free, load._replace(at_once=1)):
-        ways.append(f"take {fewer:,} codes at most")
+    ways.append("take fewer codes")
     return (
         f"metrics: must fit the memory that is free, {in_words(free)}, got {needing} for {load.size.codes:,} codes; "
         + ", or ".join(ways)
     )
-
-
-def _codes_that_fit(metrics: Sequence[Metric], free: float, load: Load) -> int:
-    """The most codes with which all metrics would fit; 0 if none would."""
-
-    def fits(codes: int) -> bool:
-        fewer = load.size._replace(codes=codes)
-        arrays = load.member_bytes * codes // load.size.codes
-        return max(map(load._replace(size=fewer, member_bytes=arrays).bytes, metrics)) <= free
-
-    low, high = 0, load.size.codes
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    digits = max(0, len(str(low)) - 2)
-    return low // 10**digits * 10**digits
 
 
 @contextlib.contextmanager

@@ -176,8 +176,7 @@ class ScoreCore(dict[str, Numbers]):
         return self._nulls(name).mean(axis=-1)
 
     def above_null(self, name: str) -> Numbers:
-        """Return a column minus :meth:`null`, ``[]`` or ``[m]``; an error, which is best when it is low, should be
-        below 0."""
+        """Return a column minus :meth:`null`, ``[]`` or ``[m]``; below 0 for an error, which is best when it is low."""
         return self[name] - self.null(name)
 
     def p_value(self, name: str) -> Numbers:

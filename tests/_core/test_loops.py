@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis._core.loops import counting, each, repeat, times
+from jaxdis._core.loops import each, repeat, times
 from jaxdis._core.platforms import tracing_for
+from tests.turns import counting
 
 
 def _loops_of(function, *arguments) -> str:

@@ -17,8 +17,8 @@ import numpy as np
 
 import jaxdis
 from jaxdis._core import programs
-from jaxdis._core.loops import counting
 from jaxdis.cli._throughput import NUM_CODES, SIZES
+from tests.turns import counting
 
 FILE = Path(jaxdis.__file__).parent / "cli" / "turns.json"
 

@@ -8,9 +8,9 @@ import scipy.linalg
 from sklearn.metrics import mutual_info_score
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis._core import loops
 from jaxdis.metrics import _unsupervised
 from jaxdis.metrics._unsupervised import total_correlation
+from tests.turns import counting
 
 VALUES = np.arange(3000)[:, None] % 3
 
@@ -140,7 +140,7 @@ def test_wasserstein_of_codes_that_eigenvectors_almost_solve_takes_no_more_than_
     codes = rng.normal(size=(2000, 40)) + rng.normal(size=(2000, 5)) @ rng.normal(size=(5, 40))
     codes = (codes * np.geomspace(0.2, 1, 40)).astype(np.float32)
     distance, _ = wasserstein(codes)
-    with loops.counting() as turns:
+    with counting() as turns:
         found = total_correlation(jax.random.key(0), jnp.asarray(codes), Factors.of(np.zeros((2000, 1), int), (1,)))
     assert found.wasserstein == pytest.approx(distance, rel=1e-5)
     assert turns["roots"] == [0]
