@@ -94,9 +94,9 @@ def test_it_imports_public_names_alone(path):
 @pytest.mark.parametrize(
     ("line", "private"),
     [
-        ("from jaxdis.models._traversal import traversals", True),
+        ("from jaxdis.models._zoo import traversals", True),
         ("    import jaxdis._core.arrays", True),
-        ("from jaxdis.models import _traversal", True),
+        ("from jaxdis.models import _zoo", True),
         ("from jaxdis.models import traversals, slot_parts  # not _traversal", False),
         ("import jaxdis.data", False),
     ],

@@ -36,21 +36,14 @@ def lasso(
 ) -> Float[Array, "d k"]:
     """Coefficients that minimize ``‖y − X w‖² / 2n + penalty ‖w‖₁`` for each target; center inputs and targets first.
 
-    Cyclic coordinate descent on the Gram matrix, all targets at once: a sweep costs ``d² k``, whatever ``n``. This is
-    scikit-learn's ``Lasso(alpha=penalty)`` without an intercept. A zero column has coefficient 0. Deterministic.
-
-    Args:
-      sweeps: the most sweeps; they end earlier when no coefficient moves any more.
+    Cyclic coordinate descent on the Gram matrix, all targets at once: a sweep costs ``d² k``, whatever ``n``; sweeps
+    end when no coefficient moves any more. This is scikit-learn's ``Lasso(alpha=penalty)`` without an intercept. A zero
+    column has coefficient 0. Deterministic.
 
     Reference: Friedman et al. 2010, §2.1 (covariance updates).
     """
-    gram, cross = _products(inputs, targets)
+    gram, cross = (product_over_samples(inputs, columns) / inputs.shape[0] for columns in (inputs, targets))
     return _descend(gram, cross, penalty, jnp.zeros_like(cross), sweeps)
-
-
-def _products(inputs, targets):
-    n = inputs.shape[0]
-    return product_over_samples(inputs, inputs) / n, product_over_samples(inputs, targets) / n
 
 
 @exact_products
@@ -168,11 +161,8 @@ def lasso_validated(
     """:func:`lasso_standardized` of each target at the penalty with the least squared error on validation samples.
 
     The path runs from the largest penalty to the smallest, each started at the previous solution, with all targets at
-    once on one Gram matrix. Of equal errors the larger penalty is chosen.
-
-    Args:
-      together: weights of targets that share a choice, a column for each; every target has its own when None.
-      sweeps: the most sweeps per penalty.
+    once on one Gram matrix. Of equal errors the larger penalty is chosen. Targets that share a choice are weighted by a
+    column of ``together``.
 
     Reference: Eastwood & Williams 2018, §4.2 (penalty chosen on a development set); Friedman et al. 2010, §2.5.
     """

@@ -112,7 +112,11 @@ class Subspace(NamedTuple):
         penalized = (occupied[:, :, None] * penalty[places][:, :, :first]).reshape(k, -1)
         inverses = each(lambda pair: _inverse(*pair), (coupled.reshape(k, v * first, v * first), penalized))
         others = (others + ridge.mean(axis=1))[:, None]
-        if _is_square(problem):
+        # About as many codes as samples, as after the decomposition of more codes: each such coordinate is mostly that
+        # of one sample, whose probabilities decide how the objective curves along it. There, 1,667 samples of 4,096
+        # codes take 112 steps; with the mean curvature, they were not done in two minutes.
+        blocks, e, rows = problem.inputs.shape
+        if 10 * e > 9 * blocks * rows:
             others = directions.outside * _by_code(problem, probability) + LEAST * others
         others = others + problem.penalty[:, :1]
         return cls(inverses, diagonal + penalty + ridge, others)
@@ -132,16 +136,6 @@ class Subspace(NamedTuple):
         if self.others.shape[1] > 1:
             outside = outside - (outside @ vectors) @ vectors.T
         return problem.centered(outside + solved @ vectors.T)
-
-
-def _is_square(problem: Problem) -> bool:
-    """Whether there are about as many codes as samples, as after the decomposition of more codes.
-
-    Each such coordinate is mostly that of one sample, whose probabilities decide how the objective curves along it.
-    There, 1,667 samples of 4,096 codes take 112 steps; with the mean curvature, they were not done in two minutes.
-    """
-    blocks, e, rows = problem.inputs.shape
-    return 10 * e > 9 * blocks * rows
 
 
 def _by_code(problem: Problem, probability: Float[Array, "b s r"]) -> Float[Array, "s e"]:

@@ -222,12 +222,9 @@ def _in_blocks(array: Num[Array, "n c"], parts: int) -> Num[Array, "b c r"]:
     prime, since factors that cycle through their values along the samples would otherwise show few values in a block.
     """
     n = array.shape[0] // parts
-    blocks = next(number for number in itertools.count(-(-n // ROWS)) if _is_prime(number)) if on_cpu() else 1
+    numbers = itertools.count(-(-n // ROWS) if on_cpu() else 1)
+    blocks = next(number for number in numbers if all(number % divisor for divisor in range(2, int(number**0.5) + 1)))
     rows = -(-n // blocks)
     rows = rows if rows < MANY else -(-rows // LANES) * LANES
     dealt = jnp.pad(array.reshape(parts, n, -1), ((0, 0), (0, blocks * rows - n), (0, 0)))
     return dealt.reshape(parts, rows, blocks, -1).transpose(0, 2, 3, 1).reshape(parts * blocks, -1, rows)
-
-
-def _is_prime(number: int) -> bool:
-    return all(number % divisor for divisor in range(2, int(number**0.5) + 1))

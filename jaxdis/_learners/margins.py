@@ -73,11 +73,6 @@ def fit_margins(
     The sums over the negative side of every class are differences of prefix sums of the sorted code, located by binary
     search; those over the positive side are one scatter of rows. Newton's method in two dimensions; deterministic.
 
-    Args:
-      ordered: the codes' :func:`sorted_sums`.
-      inverse_penalty: weight of the loss (``C`` in scikit-learn).
-      steps: upper limit of Newton steps; six or seven are usual.
-
     Reference: Fan et al. 2008 (liblinear), §2; Kumar et al. 2018, §4.
     """
     n, d = codes.shape

@@ -40,20 +40,11 @@ def count_nearer(ordered: Float[Array, " n"], center, radius, *, closed: bool = 
     """How many values in a sorted column lie in the ball of ``radius`` around each ``center``; open unless ``closed``.
 
     Distances are differences of float32 values: ``x ≤ center + radius`` would count the point that defines the radius.
-
-    Args:
-      closed: whether the ball includes its boundary.
-      start, stop: for each center, the range of the column to count in.
+    ``start`` and ``stop`` give each center's range of the column to count in.
     """
     below = _count_below(ordered, center, -radius, not closed, start, stop)
     # The open ball of radius 0 is empty.
     return jnp.maximum(_count_below(ordered, center, radius, closed, start, stop) - below, 0)
-
-
-def tied_range(ordered: Float[Array, " n"], center, offset) -> dict[str, Int[Array, " n"]]:
-    """``start`` and ``stop`` of the values in a sorted column that lie exactly ``offset`` from each ``center``."""
-    start, stop = (_count_below(ordered, center, offset, inclusive, None, None) for inclusive in (False, True))
-    return {"start": start, "stop": stop}
 
 
 def _count_below(ordered, center, offset, inclusive: bool, start, stop) -> Int[Array, " n"]:
@@ -366,7 +357,10 @@ def _at_radius(ordered, center, other_ordered, other_center, radius, *, sort_wit
         other_ordered = from_keys(keys)
     nearer, both = jnp.int32(0), jnp.int32(0)
     for side in (-radius, radius):
-        own = tied_range(ordered, center, side)
+        own = {
+            name: _count_below(ordered, center, side, inclusive, None, None)
+            for name, inclusive in (("start", False), ("stop", True))
+        }
         strictly = count_nearer(other_ordered, other_center, radius, **own)
         nearer, both = (
             nearer + strictly,
@@ -407,9 +401,6 @@ def joint_discrete_information(
     As :func:`jaxdis._learners.neighbors.discrete_information` with distances between rows of codes, each code divided
     by its standard deviation. Samples with at least ``neighbors`` equal samples in their class need no distances; each
     of the others is compared with all ``n`` samples.
-
-    Args:
-      norm: for the difference between two rows.
     """
     n = codes.shape[0]
     codes = over_deviation(codes)
@@ -420,12 +411,19 @@ def joint_discrete_information(
     sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes_of)  # [k, n]
     reach = jnp.minimum(neighbors, sizes_of - 1)
     equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
-    equal_class = each(lambda column: _equal_in_class(group, column, max(sizes)), classes_of)
+
+    def equal_in_class(column):
+        cell = group * max(sizes) + column
+        return jnp.zeros(n * max(sizes), jnp.int32).at[cell].add(1)[cell]
+
+    equal_class = each(equal_in_class, classes_of)  # the sample itself included
     near = table[jnp.maximum(reach, 1)] + table[equal][None, :] - table[equal_class]
-    rows, size = _unsettled((equal_class - 1 < reach).any(axis=0))
+    needed, size = (equal_class - 1 < reach).any(axis=0), min(chunk_rows(n), n)
+    # The samples that need distances are listed first.
+    rows = jnp.nonzero(needed, size=-(-n // size) * size, fill_value=n - 1)[0].astype(jnp.int32)
 
     def step(i, near):
-        chunk = jax.lax.dynamic_slice(rows[0], (i * size,), (size,))
+        chunk = jax.lax.dynamic_slice(rows, (i * size,), (size,))
         distances = _distances(columns, chunk, norm)
 
         def one_factor(factor):
@@ -434,7 +432,7 @@ def joint_discrete_information(
 
         return near.at[:, chunk].set(each(one_factor, (classes_of, reach)))
 
-    near = times("chunks", -(-rows[1] // size), step, near)
+    near = times("chunks", -(-needed.sum() // size), step, near)
     counted = sizes_of > 1
     terms = jnp.where(counted, table[reach] - table[sizes_of] - near, 0.0)
     mean = terms.sum(axis=1) / jnp.maximum(counted.sum(axis=1), 1).astype(jnp.float32)
@@ -462,10 +460,7 @@ def joint_continuous_information(
     """Mutual information in nats of all codes together with each continuous factor; Kraskov et al. 2004.
 
     As :func:`jaxdis._learners.neighbors.continuous_information`, where the distance is the largest difference in any
-    code.
-
-    Args:
-      periods: those of circular factors, whose distance is the shorter way around; None: the values lie on a line.
+    code. Factors with ``periods`` are circular: their distance is the shorter way around.
     """
     n, k = values.shape
     values = (over_deviation(values) if periods is None else _around(values, periods)).T
@@ -519,20 +514,6 @@ def _groups(codes) -> Int[Array, " n"]:
         return jnp.zeros(n, jnp.int32).at[order].set(ranks), None
 
     return jax.lax.scan(split, jnp.zeros(n, jnp.int32), ordered_keys(codes.T))[0]
-
-
-def _equal_in_class(group, column, size: int) -> Int[Array, " n"]:
-    """How many samples, itself included, equal each sample in all codes and in class."""
-    cell = group * size + column
-    return jnp.zeros(group.shape[0] * size, jnp.int32).at[cell].add(1)[cell]
-
-
-def _unsettled(needed):
-    """The samples that need distances, at the start of a list; how many they are; how many to process at once."""
-    n = needed.shape[0]
-    size = min(chunk_rows(n), n)
-    rows = jnp.nonzero(needed, size=-(-n // size) * size, fill_value=n - 1)[0].astype(jnp.int32)
-    return (rows, needed.sum()), size
 
 
 def _distances(columns: Float[Array, "d n"], chunk, norm: Norm) -> Float[Array, "r n"]:

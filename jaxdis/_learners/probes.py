@@ -25,23 +25,18 @@ class Recipe:
     """How probes are trained: Adam on cross-entropy, with batches from a new permutation in every epoch.
 
     Attributes:
-      rate: Adam's step size.
-      epochs: the most passes over the training samples.
       updates: the fewest steps if no probe stops before. Few samples are therefore passed over more often, at a rate
         that is lower in proportion; at the full one they are soon fitted too closely.
-      cosine: whether the rate falls to 0 over all epochs, as half a period of a cosine.
       wide: number of codes above which the rate falls, by the power of 3/4; None: it never does.
       batch: samples per step; at most ``1 / smallest_epoch`` of the training samples.
       smallest_epoch: the fewest steps per epoch, so that small samples still get enough steps.
-      standardize: whether each code is first scaled to mean 0 and variance 1.
       select: the epoch whose weights are kept. ``held_out``: the least cross-entropy on a share of the training samples
         that is kept from training; ``train``: the highest accuracy on the epoch's batches during training; ``last``:
         the last.
-      held_out: the share of training samples kept from training.
       patience: epochs without improvement after which a probe stops; None: never.
       stop_at: a probe stops after an epoch with a higher accuracy on its batches; that epoch is not kept unless it is
         the first.
-      decay: factor applied to the rate at epochs 1, 2, 4, 8, …
+      decay: factor applied to the rate at epochs 1, 2, 4, 8, …; ``cosine``: the rate falls to 0 over all epochs.
     """
 
     rate: float = 1e-3
@@ -76,7 +71,8 @@ class Recipe:
             share = jnp.minimum(share, (self.wide / jnp.maximum(codes, 1.0)) ** 0.75)
         if self.cosine:
             share = share * (1 + jnp.cos(jnp.pi * epoch.astype(jnp.float32) / epochs)) / 2
-        return self.rate * share * self.decay ** _powers_of_two_up_to(epoch)
+        # As often as there are 1, 2, 4, 8, … up to the epoch.
+        return self.rate * share * self.decay ** (32 - jax.lax.clz(epoch)).astype(jnp.float32)
 
 
 Preset = Literal["converged", "mahon2024_paper", "mahon2024_code"]
@@ -212,7 +208,8 @@ def fit_probes(
         (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), _batches(drawn, recipe))
         merit = accuracy = right.sum(axis=0) / trained
         if recipe.select == "held_out":
-            merit = -_cross_entropy(probe_logits(probe, codes[valid], mask, sizes), hot[valid], member).mean(axis=0)
+            logits = jnp.clip(probe_logits(probe, codes[valid], mask, sizes), -LARGEST_LOGIT, LARGEST_LOGIT)
+            merit = -(jnp.log(jnp.exp(logits) @ member) - (logits * hot[valid]) @ member).mean(axis=0)
         return state.after(probe, moments, accuracy, merit, recipe, member)
 
     start = _initial(start_key, codes.shape[1], sizes, mask, width)
@@ -331,13 +328,3 @@ def _shuffled(key, n: int) -> Int[Array, " n"]:
     if low < 1 << 16:  # enough random bits remain above
         return jax.lax.sort(bits & ~low | numbers, is_stable=True) & low
     return jax.lax.sort((bits, numbers), num_keys=1, is_stable=False)[1]
-
-
-def _cross_entropy(logits, hot, member) -> Float[Array, "n k"]:
-    logits = jnp.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT)
-    return jnp.log(jnp.exp(logits) @ member) - (logits * hot) @ member
-
-
-def _powers_of_two_up_to(epoch: Int[Array, ""]) -> Float[Array, ""]:
-    """How many of 1, 2, 4, 8, … are at most the epoch."""
-    return (32 - jax.lax.clz(epoch)).astype(jnp.float32)

@@ -48,9 +48,9 @@ _UNCLAIMED = "without a claim by their authors"
 
 
 def _metrics() -> Iterator[Row]:
-    from jaxdis.encoders._slot_metrics import SLOT_METRICS
+    from jaxdis.encoders._evaluate_slots import SLOT_METRICS
     from jaxdis.metrics import METRICS
-    from jaxdis.metrics._seed_metrics import SEED_METRICS
+    from jaxdis.metrics._between_members import SEED_METRICS
 
     rows = [_of_metric(name, metric) for name, metric in METRICS.items()]
     yield from sorted(rows, key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))

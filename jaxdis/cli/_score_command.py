@@ -335,7 +335,7 @@ def score_slots(arrays, levels: Sequence[str], groups: int | None, key, progress
     import numpy as np
 
     from jaxdis._core.options import shown
-    from jaxdis.encoders._slot_metrics import named
+    from jaxdis.encoders._evaluate_slots import named
     from jaxdis.evaluation._scores import Scores
     from jaxdis.structured import Structure, evaluate_structured
 

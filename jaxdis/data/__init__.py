@@ -24,37 +24,12 @@ from jaxdis.data._catalog import (
 )
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._datasets import DATASETS, DataSet, example
-from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._factor_space import FactorSpace, Interval
 from jaxdis.data._folder import folder
-from jaxdis.data._intervals import Interval
 from jaxdis.data._render import Render
 from jaxdis.data._scenes import Scenes, SceneSamples
 
-__all__ = [
-    "DATASETS",
-    "DataSet",
-    "DataSource",
-    "FactorSpace",
-    "Interval",
-    "Render",
-    "SceneSamples",
-    "Scenes",
-    "cars3d",
-    "clevr6",
-    "color_dsprites",
-    "dsprites",
-    "example",
-    "folder",
-    "hearts",
-    "mpi3d",
-    "multi_dsprites",
-    "noisy_dsprites",
-    "scream_dsprites",
-    "shapes3d",
-    "smallnorb",
-    "standin_arm",
-    "standin_gray_turntable",
-    "standin_turntable",
-    "synthetic",
-    "teapots",
-]
+__all__ = ["DATASETS", "DataSet", "DataSource", "FactorSpace", "Interval", "Render", "SceneSamples", "Scenes", "cars3d"]
+__all__ += ["clevr6", "color_dsprites", "dsprites", "example", "folder", "hearts", "mpi3d", "multi_dsprites"]
+__all__ += ["noisy_dsprites", "scream_dsprites", "shapes3d", "smallnorb", "standin_arm", "standin_gray_turntable"]
+__all__ += ["standin_turntable", "synthetic", "teapots"]

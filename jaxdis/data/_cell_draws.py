@@ -45,8 +45,7 @@ def redrawn(space, draw: Callable, static: tuple, key: PRNGKeyArray, *arrays) ->
 
 
 class Lattice(NamedTuple):
-    """What determines which cells a :class:`~jaxdis.data._factor_space.FactorSpace` has; see there for the
-    attributes."""
+    """What determines the cells of a :class:`~jaxdis.data._factor_space.FactorSpace`; see there for the attributes."""
 
     sizes: tuple[int, ...]
     excluded: tuple[tuple[tuple[int, int], ...], ...]

@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, UInt8
 
 from jaxdis._core.options import Count, check_fields
 from jaxdis._core.platforms import on_cpu
-from jaxdis.data._intervals import Interval
+from jaxdis.data._factor_space import Interval
 
 CAMERA = np.array([7.481131553649902, -6.5076398849487305, 5.34366512298584], np.float32)
 # Half the width of the picture at distance 1: a lens of 35 mm before a sensor of 32 mm.
@@ -48,18 +48,6 @@ class Solids(NamedTuple):
     size: Float[Array, " o"]
     shape: Int[Array, " o"]
     present: Bool[Array, " o"]
-
-
-def standing(
-    place: Float[Array, "o 2"],
-    angle: Float[Array, " o"],
-    size: Float[Array, " o"],
-    shape: Int[Array, " o"],
-    present: Bool[Array, " o"],
-) -> Solids:
-    """Solids at these places on the ground, turned by angles in radians."""
-    center = jnp.concatenate([place, size[:, None]], 1)
-    return Solids(center, jnp.cos(angle), jnp.sin(angle), size, shape, present)
 
 
 def frame(eye: Float[Array, "3"]) -> Float[Array, "3 3"]:
@@ -146,7 +134,6 @@ class Hits(NamedTuple):
 
 
 def traced(solids: Solids, start: Vectors, rays: Vectors) -> Hits:
-    """Follow rays to the first surface."""
     on_solid, on_ground = entered(solids, start, rays), ground(start, rays)
     nearest = on_solid.min(0)
     which = jnp.where(nearest < on_ground, on_solid.argmin(0), -1).astype(jnp.int32)
@@ -226,18 +213,14 @@ class Lamps(NamedTuple):
     power: Float[Array, "l 3"]
 
 
-def sun_direction() -> np.ndarray:
-    """Unit vector to the sun, which shines along its own frame's negative z axis."""
-    (cx, cy, cz), (sx, sy, sz) = np.cos(_SUN_ANGLES), np.sin(_SUN_ANGLES)
-    return np.array([cz * sy * cx + sz * sx, sz * sy * cx - cz * sx, cy * cx], np.float32)
-
-
 def lamps(moved: Float[Array, "3 3"]) -> Lamps:
     """Key, fill and back lamp, moved by these vectors, and the sun."""
     place = jnp.asarray(LAMPS) + moved
     toward = -place / jnp.linalg.norm(place, axis=1, keepdims=True)
     power = LAMP_COLORS * LAMP_POWERS[:, None] / np.float32(4 * np.pi)
-    sun = jnp.asarray(sun_direction())[None]
+    (cx, cy, cz), (sx, sy, sz) = np.cos(_SUN_ANGLES), np.sin(_SUN_ANGLES)
+    # The sun shines along its own frame's negative z axis.
+    sun = jnp.array([[cz * sy * cx + sz * sx, sz * sy * cx - cz * sx, cy * cx]], jnp.float32)
     return Lamps(
         jnp.concatenate([place, 100 * sun]),
         jnp.concatenate([toward, -sun]),
@@ -430,9 +413,8 @@ def parts(factors: Num[Array, "... k"], min_objects: int = LEAST_OBJECTS) -> Par
 class View:
     """What determines a picture's outlines, given factors.
 
-    Attributes:
-      rotation: ``released``: the angle is the factor's value in radians, as in the released code, which draws it from 0
-        to 360 and writes it to a field in radians; ``degrees``: the angle is the factor's value in degrees.
+    ``rotation``: ``released``: the angle is the factor's value in radians, as in the released code, which draws it from
+    0 to 360 and writes it to a field in radians; ``degrees``: the angle is the factor's value in degrees.
     """
 
     side: Count = 128
@@ -443,11 +425,11 @@ class View:
         check_fields(self)
 
     def solids(self, cut: Parts) -> Solids:
-        """One scene's solids."""
         _, _, _, shape, _, size, rotation, x, y = cut.objects.T
         angle = rotation if self.rotation == "released" else jnp.radians(rotation)
         size = jnp.asarray(SIZES, jnp.float32)[size.astype(jnp.int32)]
-        return standing(jnp.stack([x, y], 1), angle, size, shape.astype(jnp.int32), cut.present)
+        center = jnp.stack([x, y, size], 1)  # solids stand on the ground
+        return Solids(center, jnp.cos(angle), jnp.sin(angle), size, shape.astype(jnp.int32), cut.present)
 
     def eye(self, cut: Parts) -> Float[Array, "3"]:
         return jnp.asarray(CAMERA) + cut.moved[0]
@@ -460,18 +442,12 @@ class View:
 
     @functools.partial(jax.jit, static_argnums=0)
     def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
-        """Instance masks."""
         return one_by_one(self.mask, factors)
 
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """A ``draw`` for :class:`~jaxdis.data._render.Render`.
-
-    Attributes:
-      bounce: whether metal mirrors the scene; otherwise it is matte with highlights.
-      shadows: whether solids cast shadows.
-    """
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`; without ``bounce``, metal is matte with highlights."""
 
     view: View = View()
     bounce: bool = True
@@ -482,7 +458,6 @@ class Draw:
         return one_by_one(self.image, factors)
 
     def image(self, factors: Float[Array, " k"]) -> Float[Array, "h w 3"]:
-        """One scene's picture."""
         cut = parts(factors, self.view.min_objects)
         eye, rays = self.view.eye(cut), self.view.side * self.supersampled
         linear = radiance(

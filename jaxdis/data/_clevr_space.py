@@ -16,8 +16,7 @@ from jaxdis._core.options import Count, Natural, checked
 from jaxdis.data import _cell_draws as draws
 from jaxdis.data import _clevr_render as clevr
 from jaxdis.data._clevr_render import OBJECT_FACTORS, View
-from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._intervals import Interval
+from jaxdis.data._factor_space import FactorSpace, Interval
 
 # Where objects may stand: the rules are those in Johnson et al.'s released code (2017). Two objects are apart if there
 # is a gap between them, and if they are not at nearly the same place from left to right, nor from front to back. These
@@ -58,7 +57,6 @@ def placed(view: View, key: PRNGKeyArray, row: Row, low: Row, high: Row) -> tupl
 
 
 def apart(view: View, row: Row) -> Bool[Array, ""]:
-    """Whether all objects in a scene are apart."""
     cut = clevr.parts(row, view.min_objects)
     solids = view.solids(cut)
     place, size = solids.center[:, :2], solids.size
@@ -166,7 +164,6 @@ class SceneSpace(FactorSpace):
         return dataclasses.replace(self, colors="levels").only({"num_objects": self.sizes[0] - 1})
 
     def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
-        """Instance masks."""
         return self.view.masks(factors)
 
     def _visible(self, row: Row) -> Bool[Array, ""]:
@@ -174,7 +171,6 @@ class SceneSpace(FactorSpace):
 
     @functools.partial(jax.jit, static_argnums=0)
     def _follow(self, rows: Float[Array, "n k"]) -> Bool[Array, " n"]:
-        """Whether each scene follows the rules."""
         return clevr.one_by_one(lambda row: apart(self.view, row) & self._visible(row), rows)
 
     def _reach(self, radius: Mapping[str, int | float | None], circular: tuple[str, ...]) -> Reach:
@@ -222,7 +218,6 @@ class SceneSpace(FactorSpace):
         return clevr.one_by_one(scene, (jax.random.split(key, n), jnp.zeros(n) if values is None else values))
 
     def _row(self, key, low: Row, high: Row, wraps: np.ndarray, near: Near | None) -> Row:
-        """Factors before objects are placed."""
         discrete, start, width = self._extents()
         share = random.uniform(jax.random.fold_in(key, _ROW), (self.num_factors,))
         row = low + (high - low + discrete) * share

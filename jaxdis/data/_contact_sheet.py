@@ -11,8 +11,7 @@ from jaxtyping import Num, PRNGKeyArray, UInt8
 from jaxdis._core.options import Count, Range, Seed, checked
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._datasets import DATASETS
-from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._intervals import middles
+from jaxdis.data._factor_space import FactorSpace, middles
 from jaxdis.data._render import Render
 
 _MOST_COLUMNS = 12
@@ -64,18 +63,14 @@ def contact_sheet(
 
 
 @checked
-def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom: Zoom = 1) -> None:
-    """Write a picture with each pixel enlarged ``zoom`` times. Needs Pillow (the extra ``data``)."""
+def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: Seed = 0, zoom: Zoom = 1) -> None:
+    """Save a data set's contact sheet as a PNG file, each pixel enlarged ``zoom`` times. Needs Pillow (the extra
+    ``data``)."""
     from PIL import Image
 
-    Image.fromarray(sheet.repeat(zoom, 0).repeat(zoom, 1)).save(path, format="PNG")
-
-
-@checked
-def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: Seed = 0, zoom: Zoom = 1) -> None:
-    """Save a data set's contact sheet as a PNG file."""
     if name not in DATASETS:
         raise ValueError(f"name: must be one of {', '.join(DATASETS)}, got {name!r}")
     chosen = DATASETS[name]
     space, render = chosen.open(name, None if source is None else DataSource(str(source)))
-    write_png(contact_sheet(space, render, jax.random.key(seed)), path, zoom)
+    sheet = contact_sheet(space, render, jax.random.key(seed))
+    Image.fromarray(sheet.repeat(zoom, 0).repeat(zoom, 1)).save(path, format="PNG")

@@ -140,12 +140,8 @@ _DOWNLOADED = {"dsprites": "dsprites", "shapes3d": "shapes3d", "smallnorb": "sma
 
 
 def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
-    """The path to a data set's complete files.
-
-    Args:
-      folder: where a download is kept; one that is there already is left as it is.
-      source: official files, which are checked instead.
-    """
+    """The path to a data set's complete files: in ``folder``, downloaded unless it is there already, or from
+    ``source``, checked."""
     row = look_up(name, DATASETS, "data set")
     if not row.reads:
         raise ValueError(f"name: must be a data set that reads files, got {name}, which is drawn")

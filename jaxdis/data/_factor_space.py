@@ -1,19 +1,109 @@
 """Spaces with ground-truth factors, regions that can be held out, and all ways to sample them."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Num, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
-from jaxdis._core.options import Count, Natural, Positive, Range, Seed, check_fields, checked, checked_value, shown
+from jaxdis._core import random
+from jaxdis._core.options import (
+    Count,
+    Natural,
+    Positive,
+    Range,
+    Seed,
+    check_fields,
+    checked,
+    checked_value,
+    listed,
+    shown,
+)
 from jaxdis.data import _cell_draws as draws
-from jaxdis.data import _intervals as intervals
-from jaxdis.data._intervals import Interval
 from jaxdis.factors import Factors
+
+# The values of a factor are stored individually.
+MOST_VALUES = 2**20
+# Folded into a key, so that continuous and discrete factors are drawn from different keys.
+_APART = 2**31
+
+
+@dataclasses.dataclass(frozen=True)
+class Interval:
+    """A continuous factor's values: uniform from ``low`` to ``high``, which are identified if ``circular``."""
+
+    low: int | float
+    high: int | float
+    circular: bool = False
+
+    def __post_init__(self):
+        for name, kind in (("low", float), ("high", float), ("circular", bool)):
+            object.__setattr__(self, name, checked_value(name, kind, getattr(self, name)))
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and np.float32(self.low) < np.float32(self.high)):
+            raise ValueError(f"low: must be finite numbers low < high, got {self.low:g} and {self.high:g}")
+
+
+def uniform(key: PRNGKeyArray, position: int, span: Interval, n: int) -> Float[Array, " n"]:
+    """Values for the factor at ``position``, from its whole interval."""
+    return random.uniform(_key_of(key, position), (n,), minval=span.low, maxval=span.high)
+
+
+def near(
+    key: PRNGKeyArray,
+    position: int,
+    span: Interval,
+    n: int,
+    center: Float[Array, ""],
+    radius: float | None,
+    *,
+    circular: bool,
+) -> Float[Array, " n"]:
+    """Values within ``radius`` of ``center``; they continue beyond the ends only if circular."""
+    if radius is None:
+        return uniform(key, position, span, n)
+    key, width = _key_of(key, position), span.high - span.low
+    if span.circular or circular:
+        most = min(radius, width / 2)
+        return span.low + (center + random.uniform(key, (n,), minval=-most, maxval=most) - span.low) % width
+    low, high = jnp.maximum(center - radius, span.low), jnp.minimum(center + radius, span.high)
+    return low + (high - low) * random.uniform(key, (n,))
+
+
+def completed(cells: Int[Array, "n k"], spans: Mapping[int, Interval | float], draw: Callable) -> Num[Array, "n k"]:
+    """The cells with ``draw(position, span)`` in columns for continuous factors, or with their fixed values."""
+    if not spans:
+        return cells
+    table = cells.astype(jnp.float32)
+    for position, span in spans.items():
+        column = jnp.full(len(cells), span, jnp.float32) if isinstance(span, float) else draw(position, span)
+        table = table.at[:, position].set(column)
+    return table
+
+
+def _key_of(key, position: int):
+    return jax.random.fold_in(jax.random.fold_in(key, _APART), position)
+
+
+def middles(span: Interval, count: int) -> Float[Array, " b"]:
+    """The centers of equal-width bins in an interval."""
+    return span.low + (span.high - span.low) * (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
+
+
+def values_of(name: str, given) -> tuple[float, ...] | Interval:
+    """A factor's values, from how many there are, from a sequence, or from an interval."""
+    if isinstance(given, Interval):
+        return given
+    if isinstance(given, int | np.integer):
+        return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
+    values = listed(given)
+    if not values:
+        raise ValueError(f"{name}: must have at least 1 value or the number of values, got {shown(given)}")
+    return tuple(checked_value(name, float, value) for value in values)
+
 
 # Constants of a 32-bit mixing function (Murmur3's finalizer).
 _FIRST, _SECOND, _STEP = 0x85EBCA6B, 0xC2B2AE35, 0x9E3779B9
@@ -42,8 +132,6 @@ class RandomCells:
 
 @dataclasses.dataclass(frozen=True)
 class Complement:
-    """Everything outside a region."""
-
     region: Callable
 
     def __call__(self, factors: Num[Array, "n k"]) -> Bool[Array, " n"]:
@@ -99,7 +187,7 @@ class FactorSpace:
         """
         if not factors:
             raise ValueError("factors: must have at least one factor, got none")
-        values = {name: intervals.values_of(name, given) for name, given in factors.items()}
+        values = {name: values_of(name, given) for name, given in factors.items()}
         sizes = (None if isinstance(row, Interval) else len(row) for row in values.values())
         return cls(tuple(values), tuple(sizes), tuple(values.values()))
 
@@ -372,10 +460,10 @@ class FactorSpace:
         center = self.sample(center_key, 1)
         cells = draws.cells_near(self._lattice(), draw_key, n, center.astype(jnp.int32), columns, around)
 
-        def near(j, span):
-            return intervals.near(draw_key, j, span, n, center[0, j], columns.get(j), circular=j in around)
+        def draw(j, span):
+            return near(draw_key, j, span, n, center[0, j], columns.get(j), circular=j in around)
 
-        return intervals.completed(cells, self._spans(), near)
+        return completed(cells, self._spans(), draw)
 
     def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
         """Each column's radius if it is not free, and the columns that wrap around."""
@@ -421,7 +509,7 @@ class FactorSpace:
 
     def _anywhere(self, key, cells: Int[Array, "n k"]) -> Num[Array, "n k"]:
         """Cells, with continuous factors drawn from their whole interval."""
-        return intervals.completed(cells, self._spans(), lambda j, span: intervals.uniform(key, j, span, len(cells)))
+        return completed(cells, self._spans(), lambda j, span: uniform(key, j, span, len(cells)))
 
     def _spans(self) -> dict[int, Interval | float]:
         """Each continuous factor's interval, or its fixed value."""

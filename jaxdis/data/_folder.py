@@ -42,7 +42,6 @@ class Pictures(Digested):
                 )
 
     def read(self, rows) -> np.ndarray:
-        """Pictures ``[n, h, w, c]`` uint8."""
         return np.stack([_read(self.paths[row], self.shape) for row in np.asarray(rows).ravel().tolist()])
 
 
@@ -63,7 +62,6 @@ class PictureSpace(FactorSpace):
     labels: Factors | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
-        """These pictures' factors."""
         return self.labels.take(np.asarray(factors)[:, 0])
 
     def split(self, key, samples: int, test_samples: int, groups=None) -> tuple[Array, Array]:

@@ -35,11 +35,9 @@ def cached(
 ) -> np.memmap:
     """The array ``name``, memory-mapped read-only; built with ``build(out)`` if it is missing or incomplete on disk.
 
-    Args:
-      build: fills ``out``, which is the file itself, mapped for writing, so that building needs no memory as large as
-        the array. The file gets its name only when it is complete.
-      origin: what the array was built from. A file with another origin, shape, dtype or checksum is rebuilt, and a
-        warning in the log gives the reason.
+    ``build`` fills the file itself, mapped for writing, so that building needs no memory as large as the array.
+    ``origin`` is what the array was built from: a file with another origin, shape, dtype or checksum is rebuilt, and a
+    warning in the log gives the reason.
     """
     path = path_of(name)
     wanted = {"shape": list(shape), "dtype": np.dtype(dtype).name, "origin": origin}
@@ -79,9 +77,6 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
     """An array in a new file, mapped for writing.
 
     Disk space is allocated first, because a full disk behind a memory map kills the process.
-
-    Raises:
-      OSError: if there is not enough space.
     """
     out = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     with open(path, "r+b") as file:
@@ -122,7 +117,6 @@ def _crc32(array: np.ndarray) -> int:
 
 
 def path_of(name: str) -> Path:
-    """The file with the array ``name``."""
     return directory() / f"{name}.npy"
 
 
@@ -142,7 +136,6 @@ def open_array(path: str | Path) -> np.memmap:
 
 
 def on_device(array: np.ndarray) -> jax.Array:
-    """The array copied to the default device."""
     return jnp.asarray(np.asarray(array))
 
 

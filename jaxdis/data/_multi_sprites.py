@@ -66,12 +66,10 @@ def steps(of: FactorSpace) -> dict[str, int]:
 
 
 def masks(of: FactorSpace, factors: Int[Array, "n k"]) -> UInt8[Array, "n 64 64"]:
-    """Instance masks for a space's scenes."""
     return scene(factors, int(of.values[0][0])).masks
 
 
 def complete(of: FactorSpace) -> FactorSpace:
-    """The scenes with the most objects."""
     return of.only({"num_objects": of.sizes[0] - 1})
 
 
@@ -85,7 +83,6 @@ def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
 
 
 def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array, ...] = ()) -> Scene:
-    """Images and instance masks for a batch of scenes."""
     cut = parts(factors, min_objects)
     n, slots = cut.present.shape
     words = sprites.gathered_rows(tables, cut.objects[..., 3:].reshape(n * slots, -1)).reshape(n, slots, 64, 2)

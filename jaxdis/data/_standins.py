@@ -54,7 +54,6 @@ def _wall(sides: int, slope: float, distance: float) -> np.ndarray:
 
 
 def box(half: Float[Array, "... 3"]) -> Solid:
-    """Box with the given half edges."""
     normals = np.concatenate([np.eye(3), -np.eye(3)]).astype(np.float32)
     normals = jnp.broadcast_to(jnp.asarray(normals), (*half.shape[:-1], 6, 3))
     faces = jnp.concatenate([normals, jnp.concatenate([half, half], -1)[..., None]], -1)
@@ -71,13 +70,11 @@ def placed(solid: Solid, at: Float[Array, "... 3"], turn: Float[Array, "... 3 3"
 
 
 def about_z(angle: Float[Array, ""]) -> Float[Array, "3 3"]:
-    """Rotation about the vertical axis."""
     c, s, o, i = jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle), jnp.ones_like(angle)
     return jnp.stack([jnp.stack([c, -s, o]), jnp.stack([s, c, o]), jnp.stack([o, o, i])])
 
 
 def about_y(angle: Float[Array, ""]) -> Float[Array, "3 3"]:
-    """Rotation about the second axis."""
     c, s, o, i = jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle), jnp.ones_like(angle)
     return jnp.stack([jnp.stack([c, o, s]), jnp.stack([o, i, o]), jnp.stack([-s, o, c])])
 

@@ -18,8 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis._core.options import check_fields
 from jaxdis._core.platforms import on_cpu
-from jaxdis.data._factor_space import FactorSpace
-from jaxdis.data._intervals import Interval
+from jaxdis.data._factor_space import FactorSpace, Interval
 
 # Newell's 32 bicubic Bézier patches, z up and the spout along +x: rim (4), body (8), handle (4), spout (4), lid (8),
 # bottom (4). The file has 290 points and then, for each patch, the numbers of its 4 × 4.
@@ -47,7 +46,6 @@ def sample_size(side: int) -> float:
 
 
 def samples(side: int) -> int:
-    """How many samples an image has in each direction."""
     return side * SUPERSAMPLED
 
 
@@ -135,7 +133,6 @@ class Mesh(NamedTuple):
 
 @functools.cache
 def mesh(side: int) -> Mesh:
-    """Quadrilaterals for images with side × side pixels."""
     sample = sample_size(side)
     corners, shades = [], []
     for patch in CONTROL_POINTS:
@@ -200,9 +197,8 @@ _DENSITY = 1.5
 class Gap:
     """Red teapots from above, the combinations that Eastwood & Williams (2018, B.2) leave out for zero-shot transfer.
 
-    Attributes:
-      rule: ``printed``: red > green + 0.15 and elevation > π/4, which is 18.1 % of the space. ``released``: also red >
-        blue + 0.15, which is 10.2 % and agrees with how many images the paper counts.
+    ``printed``: red > green + 0.15 and elevation > π/4, which is 18.1 % of the space. ``released``: also red > blue +
+    0.15, which is 10.2 % and agrees with how many images the paper counts.
     """
 
     rule: Literal["released", "printed"] = "released"
@@ -243,10 +239,8 @@ def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
 class Draw:
     """A ``draw`` for :class:`~jaxdis.data._render.Render`: the nearest surface in each pixel's samples.
 
-    Attributes:
-      form: ``points``: the surface is drawn as points, each of which fills the sample it falls into, so that outlines
-        are up to half a sample wider; ``triangles``: as triangles (:mod:`jaxdis.data._teapot`); None: points on
-        CPU, triangles elsewhere.
+    Drawn as ``points``, each of which fills the sample it falls into, so that outlines are up to half a sample wider,
+    or as ``triangles`` (:mod:`jaxdis.data._teapot`); None: points on CPU, triangles elsewhere.
     """
 
     side: int

@@ -78,10 +78,6 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
     ``c = 1000^(1/4 − α) tan(ω (z − 1/2)) + 1/2`` with ``ω = 2 arctan(1000^(α − 1/4) / 2)`` and ``z ~ U[0, 1]``, so that
     ``c`` runs from 0 to 1 for every ``α``. (The formula is misprinted in the paper; this is the one used in its
     experiments.)
-
-    Args:
-      alpha: ``α`` in [0, 1].
-      num_samples, num_factors: shape of codes and factors, both continuous.
     """
     values = random.uniform(key, (num_samples, num_factors))
     steepness = 1000.0 ** (alpha - 0.25)
@@ -95,10 +91,6 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
 
     ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
     least so at ``α = 1/2``.
-
-    Args:
-      alpha: ``α`` in [0, 1].
-      num_samples, num_factors: shape of codes and factors, both continuous.
     """
     values = random.uniform(key, (num_samples, num_factors))
     return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
@@ -109,10 +101,6 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
     """Mix each factor with noise, ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
 
     Modular and compact for every ``α < 1``; at ``α = 1`` the codes are pure noise.
-
-    Args:
-      alpha: ``α`` in [0, 1].
-      num_samples, num_factors: shape of codes and factors, both continuous.
     """
     draw, disturb = jax.random.split(key)
     values = random.uniform(draw, (num_samples, num_factors))

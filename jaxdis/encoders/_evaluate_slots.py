@@ -2,27 +2,249 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
+from jaxdis._core import executor
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.display import Progress, reported
 from jaxdis._core.lookup import look_up, names_of
-from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
+from jaxdis._core.options import (
+    BatchSize,
+    Count,
+    Natural,
+    Positive,
+    Share,
+    check_fields,
+    checked_key,
+    checked_value,
+    shown,
+)
 from jaxdis._core.precision import single_precision
+from jaxdis._core.spec import Spec
 from jaxdis.data import DATASETS, DataSource, FactorSpace, Scenes, SceneSamples
 from jaxdis.data._scenes import pooled_masks
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._libraries import Layout, as_function, is_model
-from jaxdis.encoders._slot_metrics import SLOT_METRICS, UNDEFINED, Segmentation, Structured, hard_masks, named
 from jaxdis.evaluation._score_core import member_rows
 from jaxdis.evaluation._scores import Scores
+from jaxdis.metrics._metric import About, Column
 from jaxdis.models import Zoo
 from jaxdis.models._images import Images
 from jaxdis.models.methods._method import Slots
+from jaxdis.relations._tree_importances import PRESETS
+from jaxdis.scores._structure import Structure
+from jaxdis.scores._structured_score import NOISE
+from jaxdis.structured._evaluate_structured import ValidationShare, check_choice, evaluate_structured
+from jaxdis.structured._probing import Encoding, Start
+from jaxdis.structured._segmentation import ari, match_slots, mean_segmentation_covering, order_agreement
+
+# The segment of pixels whose masks are not finite.
+UNDEFINED = 255
+# Samples whose orders of slots are kept.
+SHOWN = 16
+
+
+_SLOTS = About(
+    "Structured disentanglement (slots)",
+    "Are slots in any order disentangled at each level of a hierarchy, such as objects and their properties?",
+    ("dangnhu2022",),
+)
+_SLOTS_AS_GIVEN = About(
+    "Structured disentanglement (slots as given)",
+    "Are slots disentangled at each level of a hierarchy, if their order is left as the model gives it?",
+    ("dangnhu2022",),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Structured:
+    """Disentanglement and completeness at each level of structure: :func:`jaxdis.evaluate_structured`.
+
+    Attributes:
+      encoding, start, iterations, penalty, threshold, final, validation_share: as in that function.
+
+    Example: ``jaxdis.evaluate_slots(model, metrics={"short": Structured(iterations=10)})``.
+    """
+
+    encoding: Encoding = "ordered"
+    start: Start = "best"
+    iterations: Natural = 100
+    penalty: Positive = 1.0
+    threshold: Share = NOISE
+    final: Spec = PRESETS["dangnhu2022"]
+    validation_share: ValidationShare = 0.0
+
+    errors: ClassVar[tuple[str, ...]] = ("informativeness", "order_mismatch")
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def __post_init__(self):
+        check_fields(self)
+        check_choice(self.final, self.validation_share)
+
+    @property
+    def about(self) -> About:
+        return _SLOTS_AS_GIVEN if self.start == "given" and self.iterations == 0 else _SLOTS
+
+    def describe(self) -> dict:
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {"slots": "structured", **fields, "final": self.final.describe()}
+
+    def score(
+        self,
+        codes,
+        segments,
+        scenes: SceneSamples,
+        groups: int,
+        numbers: Sequence[int],
+        kinds: Sequence[str] = (),
+    ) -> Scores:
+        """Score ``m`` members.
+
+        Args:
+          codes: ``[m, n, s, d]``.
+          segments: ``[m, n, h, w]``, each pixel's slot.
+          scenes: the ``n`` samples.
+          groups: in how many equally long groups the samples are drawn.
+          numbers: the members' integer ids.
+          kinds: the kind of each of a slot's ``d`` codes, if there are several; they are the third level ``"kind"``,
+            whose factors are extrinsic and intrinsic.
+
+        Returns:
+          :class:`Scores` as from :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,
+          ``order_agreement`` and ``order_mismatch`` compare the orders that probing found with those by overlapping
+          masks (:func:`jaxdis.structured.order_agreement`), as means over groups. The part ``orders`` has the orders
+          for the first :data:`SHOWN` samples.
+        """
+        options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        scores = evaluate_structured(
+            codes,
+            scenes.factors,
+            structure_of(scenes, codes.shape[2], kinds or codes.shape[3]),
+            groups=groups,
+            background=scenes.background,
+            categorical=scenes.categorical,
+            numbers=numbers,
+            **options,
+        )
+        kept = {name: part for name, part in scores.parts.items() if not name.startswith("probing.")}
+        orders = scores.part("probing.orders")
+        columns = dict(scores.columns) | _order_agreement(orders, segments, scenes.masks, groups)
+        return Scores(columns, {**kept, "orders": orders[:, :SHOWN]}, scores.factor_names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Segmentation:
+    """How well masks agree with true objects, over all pixels and over the objects' alone.
+
+    Means over images of :func:`jaxdis.structured.ari` and :func:`jaxdis.structured.mean_segmentation_covering`.
+    """
+
+    about: ClassVar[About] = About(
+        "Agreement of masks with objects (segmentation)",
+        "How well do the masks of slots agree with the true objects?",
+        ("hubert1985", "arbelaez2011", "engelcke2020", "greff2019"),
+    )
+    errors: ClassVar[tuple[str, ...]] = ()
+    axes: ClassVar[dict[str, tuple[str, ...]]] = {}
+
+    def describe(self) -> dict:
+        return {"slots": "segmentation"}
+
+    def score(
+        self,
+        codes,
+        segments,
+        scenes: SceneSamples,
+        groups: int,
+        numbers: Sequence[int],
+        kinds: Sequence[str] = (),
+    ) -> Scores:
+        """As :meth:`Structured.score`; reads ``segments`` alone."""
+        counts = (int(scenes.masks.max()) + 1, codes.shape[2])
+        columns = executor.map_members(_agreement, counts, segments, jnp.asarray(scenes.masks))
+        return Scores(columns, {}, scenes.factors.names)
+
+
+def structure_of(scenes: SceneSamples, slots: int, dims: int | Sequence[str]) -> Structure:
+    """Slots of codes against objects of properties; with each code's kind in ``dims``, kinds between them."""
+    if isinstance(dims, int):
+        codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
+        return Structure.of(("object", "property"), codes, scenes.labels)
+    codes = [(f"slot {s + 1}", kind, f"dim {i + 1}") for s in range(slots) for i, kind in enumerate(dims)]
+    kinds = ["extrinsic" if j in scenes.extrinsic else "intrinsic" for j in range(len(scenes.labels))]
+    factors = [(thing, kind, name) for (thing, name), kind in zip(scenes.labels, kinds, strict=True)]
+    return Structure.of(("object", "kind", "property"), codes, factors)
+
+
+def _order_agreement(orders: np.ndarray, segments, masks: np.ndarray, groups: int) -> dict[str, np.ndarray]:
+    """How far probing agrees with matching masks, ``[m]`` each; nothing if slots and segments differ in number."""
+    slots = orders.shape[-1]
+    if int(masks.max()) + 1 != slots:
+        return {}
+    by_group = orders.reshape(len(orders), groups, -1, slots)
+    columns = executor.map_members(_orders_of_member, slots, (by_group, segments), jnp.asarray(masks))
+    finite = np.array([(segment != UNDEFINED).all() for segment in segments])
+    return {name: np.where(finite, values, np.nan) for name, values in columns.items()}
+
+
+def _orders_of_member(slots: int, member: tuple[Array, Array], masks: Array) -> dict[str, Array]:
+    orders, segments = member
+    matched = match_slots(masks, segments, true_segments=slots, predicted_segments=slots)
+    exact, mismatch = jax.vmap(order_agreement)(orders, matched.reshape(orders.shape))
+    return {"order_agreement": exact.mean(), "order_mismatch": mismatch.mean()}
+
+
+def _agreement(counts: tuple[int, int], segments: Array, true: Array) -> dict[str, Array]:
+    """One member's mean agreement; NaN if a mask is not finite."""
+    finite = (segments != UNDEFINED).all()
+    columns = {}
+    for suffix, foreground in (("", False), ("_foreground", True)):
+        how = {"true_segments": counts[0], "predicted_segments": counts[1], "foreground": foreground}
+        columns[f"ari{suffix}"] = jnp.nanmean(ari(true, segments, **how))
+        covering = mean_segmentation_covering(true, segments, **how)
+        columns[f"covering{suffix}"] = covering.mean.mean()
+        columns[f"scaled_covering{suffix}"] = covering.scaled.mean()
+    return {name: jnp.where(finite, value, jnp.nan) for name, value in columns.items()}
+
+
+SlotMetric = Structured | Segmentation
+SLOT_METRICS: dict[str, SlotMetric] = {"structured_slots": Structured(), "segmentation": Segmentation()}
+
+
+def hard_masks(slots) -> tuple:
+    """A representation of slots with each pixel's strongest slot in place of masks; 255 in images with masks that are
+    not finite."""
+    finite = jnp.isfinite(slots.masks).all(axis=(1, 2, 3))[:, None, None]
+    return slots._replace(masks=jnp.where(finite, slots.masks.argmax(1), UNDEFINED).astype(jnp.uint8))
+
+
+def slots_scored(
+    metrics: Mapping[str, SlotMetric],
+    codes: np.ndarray,
+    segments: np.ndarray,
+    scenes: SceneSamples,
+    groups: int,
+    numbers: Sequence[int],
+    kinds: Sequence[str] = (),
+) -> dict[str, Scores]:
+    """Every metric for all members, with its name before its columns; arguments as for :meth:`Structured.score`.
+
+    True masks are pooled where the images behind ``segments`` were.
+    """
+    scenes = scenes._replace(masks=pooled_masks(scenes.masks, *segments.shape[2:]))
+    given = (codes, segments, scenes, groups, numbers, kinds)
+    return {name: named(name, metric.score(*given)) for name, metric in metrics.items()}
+
+
+def named(name: str, scores: Scores) -> Scores:
+    """Scores with their metric's name before each column and part."""
+    columns = {Column(name, str(column)): values for column, values in scores.columns.items()}
+    return Scores(columns, {Column(name, str(part)): scores.part(part) for part in scores.parts}, scores.factor_names)
 
 
 @single_precision
@@ -94,13 +316,11 @@ def evaluate_slots(
         if any(isinstance(metric, Segmentation) for metric in plan.values()) and metrics != "all":
             raise ValueError("metrics: must be without segmentation for a model that returns no masks")
         plan = {name: metric for name, metric in plan.items() if isinstance(metric, Structured)}
-        masks = np.full((len(codes), len(rows), *scenes.masks.shape[1:]), UNDEFINED, np.uint8)
+        masks = np.full((len(codes), *scenes.masks.shape), UNDEFINED, np.uint8)
     else:
         masks = segments
-        scenes = scenes._replace(masks=pooled_masks(scenes.masks, *segments.shape[2:]))
     labels = model.labels if members is None and isinstance(model, Zoo) else members
-    numbers = range(len(codes))
-    tables = [named(name, metric.score(codes, masks, scenes, groups, numbers, kinds)) for name, metric in plan.items()]
+    tables = list(slots_scored(plan, codes, masks, scenes, groups, range(len(codes)), kinds).values())
     columns = {name: column for table in tables for name, column in table.items()}
     if segments is None:  # orders cannot be compared with those of masks
         columns = {name: column for name, column in columns.items() if ".order_" not in name}
@@ -111,7 +331,6 @@ def evaluate_slots(
 
 
 def _plan(metrics) -> dict:
-    """Metrics by name."""
     if not isinstance(metrics, Mapping):
         return {name: SLOT_METRICS[name] for name in names_of(metrics, SLOT_METRICS, "metric")}
     for name, metric in metrics.items():
@@ -129,7 +348,6 @@ class DrawnScenes(NamedTuple):
     rows: np.ndarray
 
     def samples(self) -> SceneSamples:
-        """What slots are scored against."""
         return self.scenes.samples(self.space, self.space.wrap(self.rows))
 
 

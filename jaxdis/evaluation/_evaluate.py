@@ -25,7 +25,7 @@ from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._plan import plan_of
 from jaxdis.relations import RELATIONS, Relation
-from jaxdis.relations._samples import candidates
+from jaxdis.relations._relation import candidates
 from jaxdis.scores import SCORES
 
 

@@ -7,51 +7,17 @@ from jaxdis.metrics._downstream import downstream_logistic, downstream_trees, ex
 from jaxdis.metrics._extended_dci import dci_es
 from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
 from jaxdis.metrics._identifiability import mcc_test
-from jaxdis.metrics._knockout import knockout_curve, knockout_table, nk
 from jaxdis.metrics._metric import About, Blend, Direct, Metric
 from jaxdis.metrics._metric_table import METRICS
-from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe
+from jaxdis.metrics._probe_accuracy import knockout_curve, knockout_table, linear_probe, mlp_probe, nk
+from jaxdis.metrics._separation import unibound
 from jaxdis.metrics._single_neuron import snc
-from jaxdis.metrics._unique import unibound
 from jaxdis.metrics._unsupervised import code_information, total_correlation
 from jaxdis.metrics.interventions import beta_vae, consistency, factor_vae, irs, restrictiveness, z_max
 
-__all__ = [
-    "METRICS",
-    "About",
-    "Blend",
-    "Direct",
-    "Metric",
-    "Spec",
-    "Traits",
-    "beta_vae",
-    "code_information",
-    "compositional_generalization",
-    "consistency",
-    "dci_es",
-    "downstream_logistic",
-    "downstream_trees",
-    "explicitness",
-    "factor_vae",
-    "infoe",
-    "interventions",
-    "irs",
-    "knockout_curve",
-    "knockout_table",
-    "linear_cka",
-    "linear_probe",
-    "matched_cosine",
-    "mcc_test",
-    "metric",
-    "mlp_probe",
-    "nk",
-    "novel_combination",
-    "restrictiveness",
-    "snc",
-    "svcca",
-    "total_correlation",
-    "udr",
-    "unibound",
-    "z_max",
-    "zero_shot",
-]
+__all__ = ["METRICS", "About", "Blend", "Direct", "Metric", "Spec", "Traits", "beta_vae", "code_information"]
+__all__ += ["compositional_generalization", "consistency", "dci_es", "downstream_logistic", "downstream_trees"]
+__all__ += ["explicitness", "factor_vae", "infoe", "interventions", "irs", "knockout_curve", "knockout_table"]
+__all__ += ["linear_cka", "linear_probe", "matched_cosine", "mcc_test", "metric", "mlp_probe", "nk"]
+__all__ += ["novel_combination", "restrictiveness", "snc", "svcca", "total_correlation", "udr", "unibound", "z_max"]
+__all__ += ["zero_shot"]

@@ -13,7 +13,7 @@ from jaxdis._learners.linear import lasso, standardized
 from jaxdis._learners.probes import WIDTH, Preset
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._probe_accuracy import classified_correctly, recipe_of
-from jaxdis.relations._samples import above_chance, joint_accuracy, read, varied
+from jaxdis.relations._relation import above_chance, joint_accuracy, read, varied
 
 # Of the samples, the share that probes learn from; the rest is the control.
 TRAIN_SHARE = 2 / 3

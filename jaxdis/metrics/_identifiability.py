@@ -14,7 +14,7 @@ from jaxdis._core.spec import metric
 from jaxdis._learners.linear import correlated, explained, kernel_ridge, linear_ridge, standardized
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._correlation import Kind, correlation, mid_ranks
-from jaxdis.relations._samples import indicators, read, varied
+from jaxdis.relations._relation import indicators, read, varied
 from jaxdis.scores._gaps import FactorScore
 from jaxdis.scores._reading import mean_over_factors, only_valid
 from jaxdis.scores._reading import read as read_relation
@@ -150,19 +150,15 @@ def _spread_rows(values: Float[Array, "n k"] | Int[Array, "n k"], count: int) ->
 @metric()
 def explained_variance(predictions: Predicted) -> FactorScore:
     """The share of held-out variance that predictions explain, R², averaged over factors."""
-    return _mean(explained(predictions.predicted, predictions.truth, predictions.member), predictions)
+    share = explained(predictions.predicted, predictions.truth, predictions.member)
+    return FactorScore.over(predictions.defined, predictions.finite, share)
 
 
 @metric()
 def prediction_correlation(predictions: Predicted) -> FactorScore:
     """Each factor's absolute correlation with its prediction on held-out samples, averaged over factors."""
-    return _mean(correlated(predictions.predicted, predictions.truth, predictions.member), predictions)
-
-
-def _mean(per_factor, predictions: Predicted) -> FactorScore:
-    per_factor = jnp.where(predictions.defined & predictions.finite, per_factor, jnp.nan)
-    counted = jnp.where(predictions.defined, per_factor, 0.0).sum()
-    return FactorScore(counted / predictions.defined.sum().astype(jnp.float32), per_factor)
+    correlation = correlated(predictions.predicted, predictions.truth, predictions.member)
+    return FactorScore.over(predictions.defined, predictions.finite, correlation)
 
 
 @metric(of_values=True)

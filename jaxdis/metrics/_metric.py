@@ -115,7 +115,6 @@ class Metric:
     about: About | None
 
     def _know(self, *specs: Spec) -> None:
-        """Keep what follows from the functions, in the order in which they are called."""
         found = {
             "specs": specs,
             "source": specs[0],
@@ -329,9 +328,7 @@ def apply(
     """Call a function on one representation with the arrays that it reads.
 
     The key is folded with the spec's own seed, so that no number depends on which other metrics are requested.
-
-    Args:
-      offset: ``[d]``, what codes were shifted by, to which functions are blind unless they are ``placed``.
+    Functions that are not ``placed`` are blind to the ``offset [d]`` by which codes were shifted.
     """
     reads = spec.reads
     if spec.needs_order and sample.factors.nominal is not None:

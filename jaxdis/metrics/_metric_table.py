@@ -6,20 +6,20 @@ What a row says in words stands in ``metrics.toml``.
 import dataclasses
 import importlib.resources
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
 from jaxdis._core.spec import Spec
 from jaxdis.metrics import _dependent_gaps as dependent
 from jaxdis.metrics import _identifiability as identifiability
 from jaxdis.metrics import _separation as separated
+from jaxdis.metrics._dependent_gaps import factor_paths, monotonicity, smoothness
 from jaxdis.metrics._downstream import downstream_trees, explicitness, infoe
 from jaxdis.metrics._extended_dci import dci_es
-from jaxdis.metrics._interpolation import factor_paths, monotonicity, smoothness
-from jaxdis.metrics._knockout import nk
 from jaxdis.metrics._metric import About, Blend, Direct, Metric
-from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe
+from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe, nk
+from jaxdis.metrics._separation import unibound
 from jaxdis.metrics._single_neuron import snc
-from jaxdis.metrics._unique import unibound
 from jaxdis.metrics._unsupervised import code_information, total_correlation
 from jaxdis.metrics.interventions import beta_vae, consistency, factor_vae, irs, restrictiveness, z_max
 from jaxdis.relations import RELATIONS
@@ -31,6 +31,15 @@ _CONCENTRATION = SCORES["concentration"]
 _DEPENDENT, _SEPARATION = Spec(dependent.dependent_information), Spec(separated.separation)
 _LINEAR, _PATHS = Spec(identifiability.linear_prediction), Spec(factor_paths)
 _R2 = Spec(identifiability.explained_variance)
+
+
+def _direct(*functions: Callable) -> dict[str, Metric]:
+    return {function.__name__: Direct(Spec(function)) for function in functions}
+
+
+def _blends(relation: Spec, *scores: Callable) -> dict[str, Metric]:
+    return {score.__name__: Blend(relation, Spec(score)) for score in scores}
+
 
 _ROWS: dict[str, Metric] = {
     "mig": Blend("mutual_information", "gap"),
@@ -48,20 +57,11 @@ _ROWS: dict[str, Metric] = {
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
-    "explicitness": Direct(Spec(explicitness)),
-    "downstream_trees": Direct(Spec(downstream_trees)),
-    "snc": Direct(Spec(snc)),
-    "nk": Direct(Spec(nk)),
-    "linear_probe": Direct(Spec(linear_probe)),
-    "mlp_probe": Direct(Spec(mlp_probe)),
-    "factor_vae": Direct(Spec(factor_vae)),
-    "beta_vae": Direct(Spec(beta_vae)),
-    "irs": Direct(Spec(irs)),
-    "total_correlation": Direct(Spec(total_correlation)),
-    "code_information": Direct(Spec(code_information)),
+    **_direct(explicitness, downstream_trees, snc, nk, linear_probe, mlp_probe, factor_vae, beta_vae, irs),
+    **_direct(total_correlation, code_information),
     "amari": Blend("correlation", "amari"),
     "infom": Blend(_TEN_NEIGHBORS, _CONCENTRATION.with_options(over="codes")),
-    "infoe": Direct(Spec(infoe)),
+    **_direct(infoe),
     "infoc": Blend(_TEN_NEIGHBORS, _CONCENTRATION.with_options(over="factors")),
     "mig_ksg": Blend("mutual_information_neighbors", "gap"),
     "mig_sup_ksg": Blend("mutual_information_neighbors", "factor_gap"),
@@ -75,21 +75,12 @@ _NOT_IN_STUDIES: dict[str, Metric] = {
     "mcc_linear": Blend(_LINEAR, Spec(identifiability.prediction_correlation)),
     "r2_kernel": Blend(Spec(identifiability.kernel_prediction), _R2),
     "mcc_test": Direct(Spec(identifiability.mcc_test)),
-    "xmig": Blend(_DEPENDENT, Spec(dependent.xmig)),
-    "dmig": Blend(_DEPENDENT, Spec(dependent.dmig)),
-    "dlig": Blend(_DEPENDENT, Spec(dependent.dlig)),
+    **_blends(_DEPENDENT, dependent.xmig, dependent.dmig, dependent.dlig),
     "axis_alignment": Blend("mutual_information", "axis_alignment"),
-    "sepin": Blend(_SEPARATION, Spec(separated.sepin)),
-    "wsepin": Blend(_SEPARATION, Spec(separated.wsepin)),
-    "indin": Blend(_SEPARATION, Spec(separated.indin)),
-    "windin": Blend(_SEPARATION, Spec(separated.windin)),
-    "z_max": Direct(Spec(z_max)),
-    "consistency": Direct(Spec(consistency)),
-    "restrictiveness": Direct(Spec(restrictiveness)),
-    "unibound": Direct(Spec(unibound)),
-    "monotonicity": Blend(_PATHS, Spec(monotonicity)),
-    "smoothness": Blend(_PATHS, Spec(smoothness)),
-    "dci_es": Direct(Spec(dci_es)),
+    **_blends(_SEPARATION, separated.sepin, separated.wsepin, separated.indin, separated.windin),
+    **_direct(z_max, consistency, restrictiveness, unibound),
+    **_blends(_PATHS, monotonicity, smoothness),
+    **_direct(dci_es),
 }
 NOT_IN_STUDIES = frozenset(_NOT_IN_STUDIES)
 

@@ -75,11 +75,8 @@ def check_validation(plan: Plan, given: bool) -> None:
 def check_plan(plan: Plan, n: int, sizes: tuple[int | None, ...], given: Collection[str], *, halved: bool) -> None:
     """Check that the metrics can read what is given, and can do without what is not.
 
-    Args:
-      n: how many samples there are.
-      sizes: the factors'.
-      given: the names of arrays that were given.
-      halved: whether a bootstrap passes half the samples to metrics that need distinct ones.
+    ``given`` are the names of arrays; ``halved``: whether a bootstrap passes half the samples to metrics that need
+    distinct ones.
     """
     for argument in ("weights", "active"):
         unread = [name for name, metric in plan if not getattr(metric.source.reads, argument)]
@@ -124,11 +121,7 @@ def on_a_line(sources: Mapping[str, Spec]) -> list[str]:
 
 
 def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
-    """Check that no metric reads a circular factor as a number on a line.
-
-    Args:
-      sources: what reads the samples, by metric.
-    """
+    """Check that none of the metrics, by what reads the samples, reads a circular factor as a number on a line."""
     angles = [name for name, kind in zip(factors.names, factors.kinds, strict=True) if kind == "circular"]
     refused = on_a_line(sources)
     if angles and refused:
@@ -139,11 +132,7 @@ def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
 
 
 def left_out_of(plan: Plan, sizes: Sequence[int | None], periods: Sequence[float | None] | None) -> dict[str, str]:
-    """The reasons by metric.
-
-    Args:
-      sizes, periods: as in :class:`jaxdis.Factors`.
-    """
+    """Why metrics are left out, by metric; ``sizes`` and ``periods`` are the factors'."""
     reasons = dict.fromkeys(
         of_classes(plan, tuple(sizes)), "it needs classes and was left out; Factors.binned makes some"
     )

@@ -16,8 +16,7 @@ from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import Dividers, count_dividers, divided, dividers_at
 from jaxdis.relations._correlation import correlation, r2
 from jaxdis.relations._information import mutual_information_equal_count
-from jaxdis.relations._relation import width_of
-from jaxdis.relations._samples import Chance, Samples, above_chance, joint_accuracy, read
+from jaxdis.relations._relation import Chance, Samples, above_chance, joint_accuracy, read, width_of
 
 # Unbalanced classes: bins are no smaller than this share of the samples, so that they cannot learn labels by heart.
 SMALLEST_BIN = 1 / 200

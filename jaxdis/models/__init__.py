@@ -4,8 +4,7 @@ from jaxdis.codes import Posterior
 from jaxdis.models._config import Config
 from jaxdis.models._evidence import Encoder, Evidence
 from jaxdis.models._members import Members, members
-from jaxdis.models._traversal import slot_parts, traversals
-from jaxdis.models._zoo import Zoo, concatenate, load
+from jaxdis.models._zoo import Zoo, concatenate, load, slot_parts, traversals
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import About, Method, Slots, Variant, accepted
@@ -27,51 +26,9 @@ from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
 from jaxdis.models.training._image_source import Source
 from jaxdis.models.training._train import make_train, train
 
-__all__ = [
-    "About",
-    "accepted",
-    "Adam",
-    "burgess",
-    "concatenate",
-    "Config",
-    "Convolutional",
-    "Discriminator",
-    "DiscriminatorTraining",
-    "Encoder",
-    "Evidence",
-    "Genesis",
-    "Hyperparameters",
-    "Iodine",
-    "LabelledPartition",
-    "InfoGan",
-    "load",
-    "locatello",
-    "make_train",
-    "members",
-    "Members",
-    "Method",
-    "METHODS",
-    "Mlp",
-    "Monet",
-    "Objective",
-    "OBJECTIVES",
-    "Optax",
-    "Own",
-    "PartedVae",
-    "Parts",
-    "Pca",
-    "Posterior",
-    "ResnetVae",
-    "RmsProp",
-    "slot_parts",
-    "Slots",
-    "Source",
-    "Stacks",
-    "Terms",
-    "train",
-    "traversals",
-    "Vae",
-    "Variant",
-    "WeakDe",
-    "Zoo",
-]
+__all__ = ["About", "accepted", "Adam", "burgess", "concatenate", "Config", "Convolutional", "Discriminator"]
+__all__ += ["DiscriminatorTraining", "Encoder", "Evidence", "Genesis", "Hyperparameters", "Iodine", "LabelledPartition"]
+__all__ += ["InfoGan", "load", "locatello", "make_train", "members", "Members", "Method", "METHODS", "Mlp", "Monet"]
+__all__ += ["Objective", "OBJECTIVES", "Optax", "Own", "PartedVae", "Parts", "Pca", "Posterior", "ResnetVae", "RmsProp"]
+__all__ += ["slot_parts", "Slots", "Source", "Stacks", "Terms", "train", "traversals", "Vae", "Variant", "WeakDe"]
+__all__ += ["Zoo"]

@@ -43,18 +43,11 @@ def encode(
     what: str = "represent",
     progress: Progress = False,
 ) -> Any:
-    """How every member represents images: what the method, or the summary, returns.
+    """How every member represents images, or what the summary makes of it; see :meth:`jaxdis.models.Zoo.encode`.
 
-    Args:
-      render: pure function ``factors → images`` or ``factors, key → images``. Images are then rendered inside the
-        program and never held in memory together.
-      key: key for the noise that a renderer draws; None: ``jax.random.key(0)``. An image's noise depends on the key and
-        on the image's place alone, not on the batch size.
-      batch_size: images at a time, rounded up so that devices share them evenly; None: 256, or fewer where these would
-        take more than about 1 GB under one member.
-      summary: pure function of how one member represents images, applied inside the program, so that masks for many
-        images need not be held; defined at module level, since it is compiled in.
-      what: which of the method's functions of parameters and images is applied.
+    With a ``render``, images are never held in memory together, and an image's noise depends on the key and on the
+    image's place alone. ``batch_size`` is rounded up so that devices share images evenly; None: 256, or fewer where
+    these would take more than about 1 GB under one member. ``what`` names the function of the method that is applied.
     """
     drawn = render is not None
     rows = _checked_factors(images, render) if drawn else checked_images(images, "images", method.image_shape)
@@ -75,11 +68,8 @@ def encode(
 def decode(
     method: Method, params, codes, *, batch_size: int | None = None, devices: Sequence[jax.Device] | None = None
 ) -> np.ndarray:
-    """Expected images ``[m, n, h, w, c]`` in [0, 1].
-
-    Args:
-      codes: ``[m, n, d]``, or ``[n, d]`` for every member (``[…, s, d]`` for slots).
-    """
+    """Expected images ``[m, n, h, w, c]`` in [0, 1] for codes ``[m, n, d]``, or ``[n, d]`` for every member (``[…, s,
+    d]`` for slots)."""
     if not decodes(method):
         raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")
     check_one_array(codes, "codes")
@@ -111,7 +101,6 @@ def images_at_once(function: Callable, params, shape: tuple[int, ...]) -> int:
 
 
 def decodes(method: Method) -> bool:
-    """Whether a method has a decoder."""
     return callable(getattr(method, "decode", None))
 
 

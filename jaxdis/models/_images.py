@@ -23,13 +23,7 @@ class Images:
     """A renderer and how it is called: ``images(factors [n, k], key) → [n, h, w, c]``.
 
     The value is a pytree, so that it can be passed to jitted functions. A renderer that is a pytree with arrays becomes
-    an argument, and its tables are not compiled into programs; any other renderer is static.
-
-    Attributes:
-      arrays: the renderer itself if it is a pytree with arrays, else ``()``.
-      render: the renderer if it is no pytree with arrays, else None.
-      takes_key: whether the renderer has a second positional parameter, the key for its noise.
-      draws_noise: whether its images depend on that key.
+    an argument, ``arrays``, and its tables are not compiled into programs; any other renderer is static, ``render``.
     """
 
     arrays: Any
@@ -51,11 +45,9 @@ class Images:
 
     @property
     def renderer(self) -> Callable:
-        """The wrapped renderer."""
         return self.arrays if self.render is None else self.render
 
     def __call__(self, factors: Array, key: Array) -> Array:
-        """Images for factors, with all noise from one key."""
         return self.renderer(factors, key) if self.takes_key else self.renderer(factors)
 
     def apart(self, factors: Array, keys: Array) -> Array:

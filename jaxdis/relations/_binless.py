@@ -14,15 +14,8 @@ from jaxdis._core.kernels.order import float_order
 from jaxdis._core.loops import each
 from jaxdis._core.options import Bins, Count, NonNegative, Units
 from jaxdis._core.spec import metric
+from jaxdis._learners import neighbors as nearest
 from jaxdis._learners.classes import Groups
-from jaxdis._learners.neighbors import (
-    Method,
-    circular_information,
-    continuous_information,
-    discrete_information,
-    joint_continuous_information,
-    joint_discrete_information,
-)
 from jaxdis._learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import factor_classes
@@ -40,7 +33,7 @@ def mutual_information_neighbors(
     neighbors: Count = 3,
     bins: Bins = 30,
     bounded: bool = True,
-    method: Method | None = None,
+    method: nearest.Method | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
     """Estimate mutual information in nats between each code and each factor from distances to nearest neighbors.
@@ -73,9 +66,9 @@ def mutual_information_neighbors(
     shown = jnp.where(finite[None, :], codes, 0.0)
     strength = _by_kind(
         factors,
-        lambda classes, sizes: discrete_information(shown, classes, sizes, neighbors=neighbors),
-        lambda values: continuous_information(shown, values, neighbors=neighbors, method=method),
-        lambda values, periods: circular_information(shown, values, periods, neighbors=neighbors),
+        lambda classes, sizes: nearest.discrete_information(shown, classes, sizes, neighbors=neighbors),
+        lambda values: nearest.continuous_information(shown, values, neighbors=neighbors, method=method),
+        lambda values, periods: nearest.circular_information(shown, values, periods, neighbors=neighbors),
     )
     ceiling = factor_entropies(factors, bins)
     limit = ceiling if bounded else _discrete_ceiling(factors, ceiling)
@@ -195,9 +188,9 @@ def impact_intensity(
     if joint == "neighbors":
         together = _by_kind(
             factors,
-            lambda classes, sizes: joint_discrete_information(shown, classes, sizes, neighbors=neighbors),
-            lambda values: joint_continuous_information(shown, values, neighbors=neighbors),
-            lambda values, periods: joint_continuous_information(shown, values, periods, neighbors=neighbors),
+            lambda classes, sizes: nearest.joint_discrete_information(shown, classes, sizes, neighbors=neighbors),
+            lambda values: nearest.joint_continuous_information(shown, values, neighbors=neighbors),
+            lambda values, periods: nearest.joint_continuous_information(shown, values, periods, neighbors=neighbors),
         )
     else:
         together = joint_neural_information(key, shown, values, **network)

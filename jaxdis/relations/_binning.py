@@ -88,12 +88,8 @@ def dividers_at(
     A value that occurs once, at the place, belongs to the bin above, as in the published form, whose dividers are
     sorted values. Equal values form a run; its nearer end is taken where values are left on both sides; if both are
     equally near, the one toward the median. A divider is midway between two values, so that the negated code has the
-    same bins in reverse but for one sample. A constant code has no divider: infinity.
-
-    Args:
-      excess: what part of the samples (or their weight) lies beyond those before the place, less than that at the
-        place.
-      weights: ``[n]``, as the values are sorted; None: each counts once.
+    same bins in reverse but for one sample. A constant code has no divider: infinity. With ``weights``, samples count
+    by them.
     """
     if mode == "code":
         return ordered[place]

@@ -18,8 +18,7 @@ from jaxdis._learners.margins import fit_margins, lifted, margin_accuracy, sorte
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import equal_count_bins, factor_classes
 from jaxdis.relations._correlation import r2
-from jaxdis.relations._relation import Relation, by_code
-from jaxdis.relations._samples import Samples, candidates, indicators, read, varied
+from jaxdis.relations._relation import Relation, Samples, by_code, candidates, indicators, read, varied
 
 
 @by_code

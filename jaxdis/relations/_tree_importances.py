@@ -14,8 +14,7 @@ from jaxdis._core.spec import Spec, metric
 from jaxdis._learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis._learners.forest import Criterion, fit_forest
 from jaxdis.factors import Codes, Factors, Sample, Weights
-from jaxdis.relations._relation import Relation
-from jaxdis.relations._samples import Samples, candidates, read, varied
+from jaxdis.relations._relation import Relation, Samples, candidates, read, varied
 
 
 @metric(on_a_line=True)

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.spec import metric
@@ -26,6 +26,12 @@ class FactorScore(NamedTuple):
 
     score: Float[Array, ""]
     per_factor: Float[Array, " k"]
+
+    @classmethod
+    def over(cls, counted: Bool[Array, " k"], finite: Bool[Array, ""], values: Float[Array, " k"]) -> "FactorScore":
+        """The mean over the counted factors, others NaN; all NaN unless ``finite``."""
+        values = jnp.where(counted & finite, values, jnp.nan)
+        return cls(jnp.where(counted, values, 0.0).sum() / counted.sum().astype(jnp.float32), values)
 
 
 class CodeScore(NamedTuple):

@@ -30,18 +30,10 @@ class Amari(NamedTuple):
 class IndependentGroups(NamedTuple):
     """The relation as a graph whose edges appear from the strongest on, and its factors' dendrogram.
 
-    Merges are numbered as in scipy's linkage: cluster ``k + t`` is made by merge ``t``.
-
-    Attributes:
-      score: ``[]``, the area under the number of groups against the threshold.
-      largest: ``[]``, the most groups at any threshold.
-      threshold: ``[d·k]``, descending.
-      groups: ``[d·k]``, how many groups at each threshold.
-      discovered: ``[d·k]``, how many factors have an edge at each threshold.
-      merge_pair: ``[k−1, 2]``, the two clusters that each merge joins.
-      merge_rank: ``[k−1]``, where each merge's edge stands among all edges, 0 for the strongest.
-      merge_threshold: ``[k−1]``, that edge's strength.
-      merge_size: ``[k−1]``, how many factors the new cluster has.
+    ``threshold [d·k]`` is descending; at each, ``groups`` and ``discovered`` count groups and factors with an edge.
+    ``score`` is the area under the number of groups, ``largest`` the most at any threshold. Merges ``[k−1]`` are
+    numbered as in scipy's linkage (merge ``t`` makes cluster ``k + t`` of ``merge_size`` factors); ``merge_rank`` is 0
+    for the strongest edge.
     """
 
     score: Float[Array, ""]

@@ -37,8 +37,7 @@ from jaxdis.relations import RELATIONS
 from jaxdis.relations._tree_importances import PRESETS
 from jaxdis.scores._structure import Levels, Structure
 from jaxdis.scores._structured_score import NOISE, background, drop_small, score_of
-from jaxdis.structured._probing import Probe, Start, probe
-from jaxdis.structured._targets import Encoding, layout_of
+from jaxdis.structured._probing import Encoding, Probe, Start, layout_of, probe
 
 # Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples fit the predictor.
 TRAIN_SHARE = 0.8

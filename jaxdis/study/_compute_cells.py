@@ -9,12 +9,10 @@ import jax
 import numpy as np
 
 from jaxdis import models
-from jaxdis.data import DATASETS, FactorSpace, Scenes, SceneSamples
+from jaxdis.data import DATASETS, FactorSpace
 from jaxdis.data._factor_space import RandomCells
-from jaxdis.data._scenes import pooled_masks
-from jaxdis.encoders._slot_metrics import SlotMetric, hard_masks, named
+from jaxdis.encoders._evaluate_slots import DrawnScenes, slots_of_zoo, slots_scored
 from jaxdis.evaluation._evaluate import evaluate
-from jaxdis.evaluation._scores import Scores
 from jaxdis.factors import Factors
 from jaxdis.models._evidence import Evidence, evidence
 from jaxdis.models._images import Images
@@ -31,7 +29,6 @@ _NOVEL, _TEST, _VALIDATION = 1, 2, 3
 
 
 def compute(store: Store, study: Study, batch: Batch, on_updates: Updates | None = None) -> None:
-    """Compute and publish one batch's cells."""
     if batch.kind == "train":
         _train(store, study, batch.members, on_updates)
     else:
@@ -47,22 +44,6 @@ class Samples(NamedTuple):
     render: Callable
 
 
-class Drawn(NamedTuple):
-    """The scenes that slots are scored on: their space, what is known about them, and their factors."""
-
-    scenes: Scenes
-    space: FactorSpace
-    factors: Factors
-
-    @classmethod
-    def of(cls, scenes: Scenes, space: FactorSpace, sampling: Sampling) -> "Drawn":
-        values = scenes.draw(space, jax.random.key(sampling.seed), sampling.train, sampling.groups)
-        return cls(scenes, space, space.wrap(values))
-
-    def samples(self) -> SceneSamples:
-        return self.scenes.samples(self.space, self.factors)
-
-
 def samples_of(training: Training, sampling: Sampling) -> Samples:
     space, render = _seen(training)
     unseen = space
@@ -76,16 +57,11 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
     return Samples(train, test, None if chosen_on is None else space.wrap(chosen_on), render)
 
 
-def scenes_of(training: Training, sampling: Sampling) -> tuple[Drawn, Callable]:
-    """The scenes that trained slots are scored on, and the renderer."""
-    space, render = _seen(training)
-    return Drawn.of(DATASETS[training.config.data].scenes, space, sampling), render
-
-
-def labels_of_scenes(training: Training) -> dict[str, tuple[str, str]]:
-    """The object and the property of each factor, by the factor's name."""
-    space, _ = _seen(training)
-    return dict(DATASETS[training.config.data].scenes.labels(space))
+def scenes_of(training: Training, sampling: Sampling) -> DrawnScenes:
+    """The scenes that trained slots are scored on."""
+    scenes, (space, render) = DATASETS[training.config.data].scenes, _seen(training)
+    rows = scenes.draw(space, jax.random.key(sampling.seed), sampling.train, sampling.groups)
+    return DrawnScenes(scenes, space, render, np.asarray(rows))
 
 
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
@@ -97,7 +73,6 @@ def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
 
 
 def member_zoo(study: Study, store: Store, member: Member) -> models.Zoo:
-    """A trained member as a zoo with one."""
     method = study.trainings[member.training].config.method
     return models.load(store.path("train", member.train, ".npz"), method)
 
@@ -189,8 +164,9 @@ def _drawn(renderer: Images, rows, key):
 
 def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
     """Every member's codes and segments, and the factors that all members share."""
-    drawn, render = scenes_of(training, study.sampling)
-    return slots_encoded(zoo, drawn, render, study.sampling), {"factors": _small(drawn.factors)}
+    drawn = scenes_of(training, study.sampling)
+    codes, segments = slots_of_zoo(zoo, drawn.rows, drawn.render, study.sampling.seed)
+    return {"codes": codes, "segments": segments}, {"factors": _small(drawn.space.wrap(drawn.rows))}
 
 
 def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
@@ -218,9 +194,9 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     # Folded into members' random keys: these depend on a member's own id alone, not on other members.
     numbers = [int(member.encode[:8], 16) for member in chosen]
     if study.has_slots:
-        drawn, _ = scenes_of(training, study.sampling)
-        seen, kinds = (stacked["codes"], stacked["segments"]), training.config.method.code_kinds
-        for name, scores in slots_scored(study.metrics, *seen, drawn, study.sampling, numbers, kinds):
+        scenes, groups = scenes_of(training, study.sampling).samples(), study.sampling.groups
+        given = (stacked["codes"], stacked["segments"], scenes, groups, numbers, training.config.method.code_kinds)
+        for name, scores in slots_scored(dict(study.metrics), *given).items():
             _publish_scores(store, study, chosen, [name], scores)
         return
     _score_seeds(store, study, chosen)
@@ -277,29 +253,3 @@ def _small(factors: Factors) -> np.ndarray:
     """Class numbers in as few bytes as they need; continuous factors as they are."""
     values = np.asarray(factors.values)
     return values if None in factors.sizes else values.astype(np.min_scalar_type(max(factors.sizes)))
-
-
-def slots_encoded(zoo: models.Zoo, drawn: Drawn, render, sampling: Sampling) -> dict[str, np.ndarray]:
-    """``codes [m, n, s, d]``, and ``segments [m, n, h, w]`` uint8: the slot with the largest mask at each pixel."""
-    key = jax.random.key(sampling.seed)
-    slots = zoo.encode(drawn.factors.values, render=render, key=key, summary=hard_masks)
-    return {"codes": slots.codes, "segments": slots.masks}
-
-
-def slots_scored(
-    metrics: Sequence[tuple[str, SlotMetric]],
-    codes: np.ndarray,
-    segments: np.ndarray,
-    drawn: Drawn,
-    sampling: Sampling,
-    numbers: Sequence[int],
-    kinds: Sequence[str] = (),
-) -> list[tuple[str, Scores]]:
-    """Every metric for all members, with its name before its columns; ``kinds`` are those of a slot's codes.
-
-    True masks are as large as the images behind ``segments [m, n, h, w]``, which may have been pooled.
-    """
-    samples = drawn.samples()
-    samples = samples._replace(masks=pooled_masks(samples.masks, *segments.shape[2:]))
-    given = (codes, segments, samples, sampling.groups, numbers, kinds)
-    return [(name, named(name, metric.score(*given))) for name, metric in metrics]

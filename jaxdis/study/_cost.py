@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxdis._core.resources import live_bytes, operations
 from jaxdis.data import DATASETS
-from jaxdis.encoders._slot_metrics import SlotMetric
+from jaxdis.encoders._evaluate_slots import SlotMetric
 from jaxdis.evaluation._costs import Size, bytes_of, usual_seconds
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import LIGHT_SECONDS
@@ -73,7 +73,6 @@ class ModelCost(NamedTuple):
 
 
 def model_cost(training: Training) -> ModelCost:
-    """What one trained member costs."""
     name, file = training.config.data, training.config.source
     shape = DATASETS[name].shape if file is None else DATASETS[name].open(name, file)[1].shape
     factors = np.zeros((2, len(DATASETS[name].space.sizes)), np.int32)
@@ -99,7 +98,6 @@ def model_cost(training: Training) -> ModelCost:
 
 
 def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: int, num_codes: int) -> float:
-    """Estimate the seconds per representation for all metrics."""
     seconds = (
         SCORE_SECONDS.get(name) or (usual_seconds(metric) if isinstance(metric, Metric) else LIGHT_SECONDS)
         for name, metric in metrics

@@ -11,12 +11,12 @@ from jaxdis._core.display import html_table
 from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, checked_value
 from jaxdis.data import DATASETS
-from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric
+from jaxdis.encoders._evaluate_slots import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._between_members import SEED_METRICS, Udr
 from jaxdis.metrics._metric import Column
 from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.metrics._plan import check_validation, plan_of
-from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep

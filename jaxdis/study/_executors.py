@@ -49,7 +49,6 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
 
 
 def check_name(name: str) -> None:
-    """Check an executor's name."""
     kind, _, argument = name.partition(":")
     host, _, port = argument.removeprefix("//").rpartition(":")
     if kind == "processes" and _number(argument, MOST_PROCESSES):

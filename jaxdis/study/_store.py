@@ -287,7 +287,6 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
 
 
 def read_object(path: Path) -> dict:
-    """Read a study's JSON object."""
     try:
         return files.read_json(path)
     except files.DamagedFile as error:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.metrics._interpolation import Paths
+from jaxdis.metrics._dependent_gaps import Paths
 
 PLACES = np.linspace(-1, 1, 9)
 PATHS = (PLACES, PLACES**3 + 0.2 * PLACES, np.sign(PLACES - 0.1), np.sin(3 * PLACES), np.cos(5 * PLACES))

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from jaxdis import METRICS, Factors, Sample, evaluate
 from jaxdis._learners.probes import PRESETS, predict_with_probes
 from jaxdis.data import synthetic
-from jaxdis.metrics._knockout import knockout_curve, knockout_order, knockout_table
+from jaxdis.metrics._probe_accuracy import knockout_curve, knockout_order, knockout_table
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS
 

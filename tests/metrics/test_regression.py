@@ -7,7 +7,7 @@ import pytest
 
 from jaxdis import Direct, Factors, Spec, evaluate
 from jaxdis.data._teapot import Gap
-from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regression
+from jaxdis.papers.eastwood2018._run import forest_regression, lasso_regression
 from tests.golden_values import arrays, numbers
 
 LASSO, FOREST = Direct(Spec(lasso_regression)), Direct(Spec(forest_regression))

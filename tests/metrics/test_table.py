@@ -9,11 +9,11 @@ from jaxdis import METRICS, encoders
 from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
 from jaxdis.encoders._evaluate_encoder import INTERVENTIONS
-from jaxdis.encoders._slot_metrics import SLOT_METRICS
+from jaxdis.encoders._evaluate_slots import SLOT_METRICS
 from jaxdis.evaluation._costs import usual_seconds
+from jaxdis.metrics._between_members import SEED_METRICS
 from jaxdis.metrics._metric import ASPECTS
 from jaxdis.metrics._plan import ELSEWHERE, plan_of
-from jaxdis.metrics._seed_metrics import SEED_METRICS
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -10,7 +10,7 @@ import pytest
 from jaxdis import models
 from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
 from jaxdis.models import _encoding as encoding
-from jaxdis.models import _traversal as traversal
+from jaxdis.models import _zoo as traversal
 from jaxdis.models._config import describe, restored, types_of_configs
 from jaxdis.models.training._runner import begin
 from jaxdis.papers import PAPERS

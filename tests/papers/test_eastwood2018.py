@@ -13,7 +13,7 @@ from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.metrics import Direct
 from jaxdis.papers.eastwood2018 import _run as module
 from jaxdis.papers.eastwood2018._page import Numbers, _tables
-from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regression
+from jaxdis.papers.eastwood2018._run import forest_regression, lasso_regression
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.study import STUDIES
 from jaxdis.study._compute_cells import novel_samples_of, samples_of

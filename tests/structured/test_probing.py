@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 
 from jaxdis.factors import Factors
 from jaxdis.structured import best_orders, probe, take_slots
-from jaxdis.structured._targets import basis, layout_of, mixing
+from jaxdis.structured._probing import basis, layout_of, mixing
 from tests.structured.planted import columns, plant, recovered, shapes
 
 

@@ -10,9 +10,8 @@ from jaxdis import METRICS
 from jaxdis._core.files import read_csv_columns
 from jaxdis._core.spec import Spec
 from jaxdis.metrics import Direct
-from jaxdis.metrics._between_members import udr
+from jaxdis.metrics._between_members import Udr, udr
 from jaxdis.metrics._downstream import downstream_logistic
-from jaxdis.metrics._seed_metrics import Udr
 from jaxdis.models import load
 from jaxdis.models._evidence import evidence
 from jaxdis.study import Sampling

@@ -11,7 +11,7 @@ import pytest
 from jaxdis import Factors
 from jaxdis.data import DATASETS, SceneSamples
 from jaxdis.data._scenes import pooled_masks
-from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured, hard_masks
+from jaxdis.encoders._evaluate_slots import SLOT_METRICS, Structured, drawn_scenes, hard_masks, slots_scored
 from jaxdis.models import METHODS, Config, Mlp, Slots, Vae
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study import _compute_cells as compute
@@ -45,8 +45,8 @@ def test_planted_slots_have_the_scores_of_their_truth(finished):
         assert float(clean[f"structured_slots.{level}.disentanglement"]) > 0.95
         assert float(clean[f"structured_slots.{level}.completeness"]) > 0.95
     assert float(clean["structured_slots.informativeness"]) < 0.1
-    drawn, _ = compute.scenes_of(planted().trainings[0], planted().sampling)
-    objects = np.asarray(drawn.factors.values).reshape(400, 3, 2)
+    drawn = compute.scenes_of(planted().trainings[0], planted().sampling)
+    objects = drawn.rows.reshape(400, 3, 2)
     told_apart = np.mean([len(np.unique(scene, axis=0)) == 3 for scene in objects])  # equal objects have no order
     assert 1 - 1e-6 >= float(clean["structured_slots.order_agreement"]) >= told_apart > 0.8
     assert float(clean["structured_slots.order_mismatch"]) <= 2 * (1 - told_apart)
@@ -81,8 +81,8 @@ def test_cells_hold_codes_and_the_slot_of_each_pixel(finished):
     assert arrays["segments"].dtype == np.uint8
     orders = arrays["segments"][:, ::2, 0]
     assert len(np.unique(orders, axis=0)) > 6
-    drawn, _ = compute.scenes_of(planted().trainings[0], planted().sampling)
-    truth = np.asarray(drawn.factors.values).reshape(400, 3, 2) / 8 + 0.25
+    drawn = compute.scenes_of(planted().trainings[0], planted().sampling)
+    truth = drawn.rows.reshape(400, 3, 2) / 8 + 0.25
     read = np.take_along_axis(arrays["codes"], orders[:, :3, None], axis=1)
     np.testing.assert_allclose(read, truth, atol=1e-5)
 
@@ -129,16 +129,15 @@ def test_the_report_shows_scores_slots_and_the_objects_they_hold(finished):
 
 
 def test_true_masks_have_the_size_of_pooled_images():
-    row, sampling = DATASETS["multi_dsprites"], Sampling(20, 10, groups=2)
-    drawn = compute.Drawn.of(row.scenes, row.space, sampling)
-    masks = drawn.samples().masks
+    scenes = drawn_scenes("multi_dsprites", None, 20, groups=2, key=0).samples()
+    masks = scenes.masks
     small = pooled_masks(masks, 32, 32)
     blocks = masks.reshape(20, 32, 2, 32, 2).swapaxes(2, 3).reshape(-1, 4)
     counts = np.array([np.bincount(block, minlength=5) for block in blocks])
     np.testing.assert_array_equal(small.ravel(), counts.argmax(1))
-    plan = [("segmentation", SLOT_METRICS["segmentation"])]
+    plan = {"segmentation": SLOT_METRICS["segmentation"]}
     for segments, ari in ((small, 1), (small[::-1], 0)):
-        [(_, scores)] = compute.slots_scored(plan, np.zeros((1, 20, 5, 2)), segments[None], drawn, sampling, [0])
+        scores = slots_scored(plan, np.zeros((1, 20, 5, 2)), segments[None], scenes, 2, [0])["segmentation"]
         np.testing.assert_allclose(scores["segmentation.ari"], ari, atol=0.1)
     with pytest.raises(ValueError, match="masks: must have sides that are multiples of 24 and 32"):
         pooled_masks(masks, 24, 32)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxdis.data import DATASETS, DataSource
-from jaxdis.encoders._slot_metrics import Segmentation
+from jaxdis.encoders._evaluate_slots import Segmentation
 from jaxdis.models import METHODS, About, Config, Method, Slots, Variant
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study import _compute_cells as compute
@@ -63,9 +63,8 @@ def test_a_study_scores_slots_on_scenes_of_six_objects(tmp_path):
     [row] = csv.DictReader(run(study, tmp_path).read_text().splitlines())
     assert -0.2 < float(row["segmentation.ari_foreground"]) < 0.9
     assert 0 < float(row["segmentation.covering"]) < 1
-    drawn, _ = compute.scenes_of(training, study.sampling)
-    values = np.asarray(drawn.factors.values)
-    assert (values[:, 0] == 3).all()
+    drawn = compute.scenes_of(training, study.sampling)
+    assert (drawn.rows[:, 0] == 3).all()
     samples = drawn.samples()
     assert samples.masks.shape == (40, SIDE, SIDE)
     assert samples.factors.num_factors == 54

@@ -5,26 +5,18 @@ Here they read codes and factors from a table; :func:`jaxdis.evaluate_encoder` i
 """
 
 from jaxdis.metrics.interventions._changes import Changes, consistency, restrictiveness
-from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_pairs
 from jaxdis.metrics.interventions._robustness import Group, Robustness, group_by_value, irs
-from jaxdis.metrics.interventions._varied import draw_varied, z_max
-from jaxdis.metrics.interventions._votes import Intervened, Votes, beta_vae, factor_vae
+from jaxdis.metrics.interventions._votes import (
+    Draws,
+    Intervened,
+    Votes,
+    beta_vae,
+    draw_batches,
+    draw_pairs,
+    draw_varied,
+    factor_vae,
+    z_max,
+)
 
-__all__ = [
-    "Changes",
-    "Draws",
-    "Group",
-    "Intervened",
-    "Robustness",
-    "Votes",
-    "beta_vae",
-    "consistency",
-    "draw_batches",
-    "draw_pairs",
-    "draw_varied",
-    "factor_vae",
-    "group_by_value",
-    "irs",
-    "restrictiveness",
-    "z_max",
-]
+__all__ = ["Changes", "Draws", "Group", "Intervened", "Robustness", "Votes", "beta_vae", "consistency", "draw_batches"]
+__all__ += ["draw_pairs", "draw_varied", "factor_vae", "group_by_value", "irs", "restrictiveness", "z_max"]

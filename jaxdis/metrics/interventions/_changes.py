@@ -12,8 +12,7 @@ from jaxdis._core.options import Bins
 from jaxdis._core.spec import metric
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors
-from jaxdis.metrics.interventions._fixed_draws import held_values
-from jaxdis.metrics.interventions._varied import numbered, numbered_by_others
+from jaxdis.metrics.interventions._votes import held_values, numbered, numbered_by_others
 
 
 class Changes(NamedTuple):

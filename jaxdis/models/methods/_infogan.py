@@ -153,12 +153,10 @@ class InfoGan(ResidualMethod):
     def critic_loss(
         self, critic: dict, codes: Array, fakes: Array, images: Array, places: Array, hyperparameters
     ) -> tuple[Array, Losses]:
-        """The loss that one critic update minimizes, and its parts.
+        """The loss that one critic update minimizes, and its parts, for codes, what the generator makes of them, and
+        images.
 
-        Args:
-          codes, fakes: codes and what the generator makes of them, in [−1, 1].
-          images: from the data, in [−1, 1].
-          places: ``[n, 1, 1, 1]``, where between image (0) and fake (1) the gradient is taken.
+        Between image (0) and fake (1), the gradient is taken at ``places [n, 1, 1, 1]``. Pixels are in [−1, 1].
         """
         values, means = self._criticized(critic, jnp.concatenate([fakes, images]))
         values, n = jnp.split(values, 2), len(codes)
@@ -179,7 +177,6 @@ class InfoGan(ResidualMethod):
         return Posterior(means, jnp.ones_like(means))
 
     def decode(self, params: Model, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        """Generated images, in [0, 1]."""
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
             return 0.5 * (self._generated(params, codes, training=False)[0] + 1)
 

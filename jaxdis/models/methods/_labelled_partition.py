@@ -15,17 +15,11 @@ from jaxdis.models.methods._method import Method, Variant, about_of, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Convolutional, Mlp, locatello
 from jaxdis.models.networks._functions import Autoencoder, functions_of
-from jaxdis.models.objectives._losses import negative_log_likelihood
+from jaxdis.models.objectives._losses import divergence, negative_log_likelihood
 
 
 def check_labels(source, sizes: dict[int, int]) -> None:
-    """Check that a source has the factors that a method is labelled by.
-
-    In arrays all labels are checked, from a renderer 1,024 examples.
-
-    Args:
-      sizes: a factor's position → how many classes it has.
-    """
+    """Check that a source has classes by position as in ``sizes``: all labels in arrays, 1,024 from a renderer."""
     if source.num_factors <= max(sizes):
         raise ValueError(f"data: must have at least {max(sizes) + 1} factors, got {source.num_factors}")
     if source.is_finite_list:
@@ -39,11 +33,6 @@ def check_labels(source, sizes: dict[int, int]) -> None:
                 f"data: factor {position} must have class numbers from 0 to {size - 1}, got {column.min():g} to "
                 f"{column.max():g}"
             )
-
-
-def classes_of(factors, position: int, size: int):
-    """One factor's one-hot classes ``[n, size]``."""
-    return jax.nn.one_hot(factors[:, position], size, dtype=jnp.float32)
 
 
 class Settings(NamedTuple):
@@ -167,7 +156,7 @@ class LabelledPartition(Method):
         deviations = jnp.concatenate([jnp.full((n, split), self.deviation), jnp.exp(0.5 * log_variance)], axis=1)
         codes = mean + deviations * draws.normal
         reconstruction = negative_log_likelihood(self._network.decode(params["network"], codes), images) / n
-        content = 0.5 * (jnp.square(mean[:, split:]) + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
+        content = divergence(mean[:, split:], log_variance)
         distances = self.distances(params, blocks)
         own = self._of_labels(distances, labels).sum(1).mean()
         named = self._cross_entropy(distances, labels)
@@ -218,9 +207,6 @@ class LabelledPartition(Method):
     @property
     def _network(self) -> Autoencoder:
         return Autoencoder(self.network)
-
-    def params(self, state: State):
-        return state.params
 
     def represent(self, params, images: Float[Array, "n h w c"]) -> Posterior:
         blocks = self._network.encode(params["network"], images)[0][:, : self.num_codes]

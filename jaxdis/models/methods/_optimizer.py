@@ -25,11 +25,7 @@ Decay = Annotated[float, Range(0, 1, below=True)]
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer(abc.ABC):
-    """Static settings of an optimizer.
-
-    Attributes:
-      has_own_rate: whether steps have their own length, so that the hyperparameter is not read.
-    """
+    """Static settings of an optimizer; one that ``has_own_rate`` does not read the hyperparameter."""
 
     has_own_rate: ClassVar[bool] = False
 

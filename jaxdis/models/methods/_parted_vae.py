@@ -12,12 +12,12 @@ from jaxtyping import Array, Float
 from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Level, Natural, NonNegative, Positive, Units, check_fields
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._labelled_partition import check_labels, classes_of
+from jaxdis.models.methods._labelled_partition import check_labels
 from jaxdis.models.methods._method import Method, Variant, about_of, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Stacks
 from jaxdis.models.networks._layers import Dense, apply, draw, shapes_of
-from jaxdis.models.objectives._losses import negative_log_likelihood
+from jaxdis.models.objectives._losses import divergence, negative_log_likelihood
 
 
 class PlateauState(NamedTuple):
@@ -120,11 +120,6 @@ class Latents(NamedTuple):
 def capacity_at(capacity, step: Array, steps) -> Float[Array, ""]:
     """``C(t)``; the released code counts an update before it computes its loss, so that C is positive at the first."""
     return jnp.minimum(capacity, capacity * (step.astype(jnp.float32) + 1) / steps)
-
-
-def standard_divergence(mean: Float[Array, "n d"], log_variance: Float[Array, "n d"]) -> Float[Array, ""]:
-    """KL(q ‖ N(0, I)), mean over the batch."""
-    return 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
 
 
 def expected_divergence(
@@ -349,7 +344,6 @@ class PartedVae(Method):
         return accepted((losses, gradients, of_labels), descend, state, losses)
 
     def _labelled_update(self, state: State, step, h: Settings, examples, epoch: int):
-        """The state after one update on labels, and its loss and gradients."""
         moved = {name: state.params[name] for name in LABELLED}
         loss, gradients = jax.value_and_grad(self.labelled_loss)(moved, *examples)
         scaled = h.labelled_learning_rate * state.labelled_schedule.scale
@@ -361,9 +355,8 @@ class PartedVae(Method):
     def labelled_loss(self, params, images: Float[Array, "n h w c"], factors) -> Float[Array, ""]:
         """The labels' cross-entropy, summed over the categorical variables."""
         logits = apply(self._logits, params["category"], self.network.features(params["encoder"], images)[0])
-        targets = [
-            classes_of(factors, position, size) for position, size in zip(self.label_factors, self.classes, strict=True)
-        ]
+        sizes = zip(self.label_factors, self.classes, strict=True)
+        targets = [jax.nn.one_hot(factors[:, position], size, dtype=jnp.float32) for position, size in sizes]
         return -(jnp.concatenate(targets, axis=1) * self._log_softmax(logits)).sum(1).mean()
 
     def loss(self, params, images: Float[Array, "n h w c"], draws: Draws, step, h: Settings) -> tuple[Array, Losses]:
@@ -373,7 +366,7 @@ class PartedVae(Method):
         mean, log_variance = latents.mean, latents.log_variance
         codes = mean + jnp.exp(0.5 * log_variance) * draws.normal
         reconstruction = self._error(params, codes, images) / len(images)
-        z_kl = standard_divergence(mean[:, : self.num_z], log_variance[:, : self.num_z])
+        z_kl = divergence(mean[:, : self.num_z], log_variance[:, : self.num_z])
         prior = params["prior"]["mean"], 2 * jnp.tanh(params["prior"]["before_tanh"]) - 1
         u = (part[:, self.num_z :].reshape(-1, len(self.classes), self.num_u) for part in (mean, log_variance))
         u_kl = expected_divergence(latents.log_categories, *u, *prior, self.classes)
@@ -416,16 +409,12 @@ class PartedVae(Method):
         with jax.default_matmul_precision("highest"):
             return jnp.exp(self.latents(params, images).log_categories)
 
-    def params(self, state: State):
-        return state.params
-
     def represent(self, params, images: Float[Array, "n h w c"]) -> Posterior:
         with jax.default_matmul_precision("highest"):
             latents = self.latents(params, images)
         return Posterior(latents.mean, jnp.exp(latents.log_variance))
 
     def decode(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        """Expected images, in [0, 1]."""
         with jax.default_matmul_precision("highest"):
             return jax.nn.sigmoid(self.network.logits(params["decoder"], codes, self.image_shape)[0])
 

@@ -31,11 +31,9 @@ class Losses(NamedTuple):
 class State(NamedTuple):
     """What the passes have found.
 
-    Attributes:
-      mean, deviation: ``[p]``, for each pixel; 0 where it is constant.
-      basis: ``[p, blocks · width]``, orthonormal; blocks are 0 for passes that are not done.
-      image: the standardized pixels' covariance times the basis.
-      block: ``[p, width]``, what the next pass multiplies.
+    Each pixel's ``mean`` and ``deviation [p]``, 0 where it is constant; an orthonormal ``basis [p, blocks · width]``,
+    0 for passes that are not done, and its ``image``, the standardized pixels' covariance times it; ``block [p,
+    width]``, which the next pass multiplies.
     """
 
     mean: Float[Array, " p"]
@@ -201,7 +199,6 @@ class Pca(Method):
             raise ValueError(f"num_images: must be at least 2, got {self._count(source)}")
 
     def _count(self, source) -> int:
-        """How many images the passes read."""
         if source.is_finite_list:
             return self.num_images or source.num_data
         return self.num_images or _DRAWN

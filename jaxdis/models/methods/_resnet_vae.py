@@ -14,7 +14,7 @@ from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._functions import PRODUCTS
 from jaxdis.models.networks._layers import normalized
 from jaxdis.models.networks._residual import ResidualDecoder, ResidualEncoder, begin
-from jaxdis.models.objectives._losses import sample
+from jaxdis.models.objectives._losses import divergence, sample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +35,10 @@ class ResidualMethod(Method):
             raise ValueError(f"channels: needs {needed}, got {self.channels} for images of shape {self.image_shape}")
 
     def encoder(self, num_outputs: int, *, by_batch: bool) -> ResidualEncoder:
-        """An encoder or a critic."""
         return ResidualEncoder(self.channels, num_outputs, by_batch)
 
     @property
     def decoder(self) -> ResidualDecoder:
-        """The decoder, or the generator."""
         return ResidualDecoder(self.channels[::-1], self.image_shape)
 
 
@@ -133,7 +131,7 @@ class ResnetVae(ResidualMethod):
         codes = sample(noise_key, mean, log_variance)
         decoded, of_decoder = self._run("decoder", model, codes, training=True)
         reconstruction = jnp.square(signed(images) - decoded).sum((1, 2, 3)).mean()
-        kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
+        kl = divergence(mean, log_variance)
         loss = reconstruction + beta * kl
         return loss, (Losses(loss, reconstruction, kl), {"encoder": of_encoder, "decoder": of_decoder})
 
@@ -147,12 +145,10 @@ class ResnetVae(ResidualMethod):
         return Posterior(mean, jnp.exp(log_variance))
 
     def decode(self, params: Model, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        """Expected images, in [0, 1]."""
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
             return 0.5 * (self._run("decoder", params, codes, training=False)[0] + 1)
 
     def _run(self, name: str, model: Model, inputs: Array, *, training: bool) -> tuple[Array, dict]:
-        """The encoder's or the decoder's outputs, and its running moments."""
         params, statistics = model.params[name], model.statistics[name]
         return normalized(self._network(name), params, statistics, inputs, training=training)
 

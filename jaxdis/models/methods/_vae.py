@@ -13,21 +13,11 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, check_fields, shown
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._method import Method, about_of, all_finite
-from jaxdis.models.methods._optimizer import Adam, Optimizer, as_optimizer
+from jaxdis.models.methods._optimizer import Adam, Optimizer, as_optimizer, divisor
 from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
 from jaxdis.models.networks._functions import Autoencoder, check_hashable, check_network, functions_of
 from jaxdis.models.networks._layers import apply, begin
-from jaxdis.models.objectives._losses import (
-    Estimator,
-    Hyperparameters,
-    Losses,
-    Terms,
-    divergence,
-    estimable,
-    expected_images,
-    negative_log_likelihood,
-    sample,
-)
+from jaxdis.models.objectives import _losses as objectives
 from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
 
 # The released code clips probabilities to [1e-6, 1 − 1e-6] (Locatello et al. 2020).
@@ -67,17 +57,15 @@ class DiscriminatorTraining:
 
 
 def discriminator_gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], images: Array):
-    """The discriminator's loss on one batch, and its gradient.
+    """The discriminator's loss on one batch (its second half for ``split_batch``), and its gradient.
 
-    Args:
-      updated_params: the autoencoder's parameters after this update, which only the order ``sequential`` reads.
-      images: the batch, or its second half for ``split_batch``.
+    Only the order ``sequential`` reads ``updated_params``, the autoencoder's after this update.
     """
     settings = vae.discriminator
     permutation_key, noise_key = jax.random.split(key)
 
     def fresh_codes(params):
-        return sample(noise_key, *vae.autoencoder.encode(params, images))
+        return objectives.sample(noise_key, *vae.autoencoder.encode(params, images))
 
     if settings.order == "simultaneous":
         joint = marginal = codes
@@ -157,7 +145,7 @@ class Vae(Method):
     objective: str | tuple[str, ...] | Objective | Callable = "beta"
     network: Any = Mlp()
     batch_size: Count = 64
-    estimator: Estimator = "mss"
+    estimator: objectives.Estimator = "mss"
     reconstruction: Literal["bernoulli", "squared_error"] = "bernoulli"
     subtract_entropy: bool = False
     precision: Literal["float32", "tensorfloat32", "bfloat16"] = "float32"
@@ -167,7 +155,7 @@ class Vae(Method):
 
     types: ClassVar = (*Method.types, DiscriminatorTraining, Discriminator, Mlp, Convolutional)
     about: ClassVar = about_of("vae")
-    losses: ClassVar = Losses
+    losses: ClassVar = objectives.Losses
     variants: ClassVar = OBJECTIVES
     has_prior: ClassVar = True
 
@@ -175,7 +163,7 @@ class Vae(Method):
         if not isinstance(self.objective, str | tuple | list | Objective) and not callable(self.objective):
             raise ValueError(f"objective: must be names of OBJECTIVES, got {shown(self.objective)}; {OWN_OBJECTIVE}")
         if callable(self.objective):
-            object.__setattr__(self, "objective", Objective(Hyperparameters, None, self.objective))
+            object.__setattr__(self, "objective", Objective(objectives.Hyperparameters, None, self.objective))
         super().__post_init__()
         check_hashable(self.network)
         if self.micro_batch is not None and self.batch_size % self.micro_batch:
@@ -195,7 +183,7 @@ class Vae(Method):
             moments_against = self.discriminator.optimizer.begin(against)
         return State(params, self.optimizer.begin(params), against, moments_against)
 
-    def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
+    def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, objectives.Losses]:
         data_key, noise_key, discriminator_key = jax.random.split(key, 3)
         split = self._row.discriminator and self.discriminator.order == "split_batch"
         images = source.images(data_key, self.batch_size * (2 if split else 1))
@@ -235,45 +223,38 @@ class Vae(Method):
 
     def loss(
         self, params, against, step, noise_key, hyperparameters, images: Float[Array, "n h w c"], num_data: int | None
-    ) -> tuple[Array, tuple[Losses, Array]]:
+    ) -> tuple[Array, tuple[objectives.Losses, Array]]:
         """What the encoder and the decoder minimize on one batch, and ``(Losses, codes [n, d])``.
 
-        Args:
-          params: the autoencoder's parameters.
-          against: the discriminator's parameters.
-          step: updates done.
-          noise_key: random key for the codes.
-          hyperparameters: NamedTuple with scalars.
-          images: the batch.
-          num_data: size of the data set; None: infinite.
+        ``against`` are the discriminator's parameters; ``step`` counts updates done; ``num_data`` None: infinite.
         """
         mean, log_variance = self.autoencoder.encode(params, images)
-        codes = sample(noise_key, mean, log_variance)
+        codes = objectives.sample(noise_key, mean, log_variance)
 
         def likelihood(logits, images):
-            return negative_log_likelihood(logits, images, self.reconstruction, self.subtract_entropy)
+            return objectives.negative_log_likelihood(logits, images, self.reconstruction, self.subtract_entropy)
 
         total = self.autoencoder.decoded_loss(params, codes, images, likelihood)
         logits = None
         if self._row.discriminator:
             logits = apply(self.discriminator.network, jax.lax.stop_gradient(against), codes)
-        terms = Terms(total / images.shape[0], mean, log_variance, codes, step, logits, num_data, self.estimator)
+        terms = objectives.Terms(
+            total / images.shape[0], mean, log_variance, codes, step, logits, num_data, self.estimator
+        )
         loss = self._row.loss(terms, hyperparameters)
-        losses = Losses(loss, terms.reconstruction, divergence(terms), jnp.zeros(()))
+        losses = objectives.Losses(
+            loss, terms.reconstruction, objectives.divergence(terms.mean, terms.log_variance), jnp.zeros(())
+        )
         if self._row.discriminator and self.discriminator.encoder_sees_discriminator:
             loss = loss + joint_loss(self.discriminator, logits)
         return loss, (losses, codes)
-
-    def params(self, state: State):
-        return state.params
 
     def represent(self, params, images: Array) -> Posterior:
         mean, log_variance = self.autoencoder.encode(params, images)
         return Posterior(mean, jnp.exp(log_variance))
 
     def decode(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        """Expected images, in [0, 1]."""
-        return expected_images(self.autoencoder.decode(params, codes), self.reconstruction)
+        return objectives.expected_images(self.autoencoder.decode(params, codes), self.reconstruction)
 
     @property
     def autoencoder(self) -> Autoencoder:
@@ -282,11 +263,23 @@ class Vae(Method):
 
     @property
     def _row(self) -> Objective:
-        return objective_of(self)
+        """What is trained, an own objective or a row in ``OBJECTIVES`` (if several, the first)."""
+        if isinstance(self.objective, Objective):
+            return self.objective
+        if not self.trained:
+            raise ValueError("objective: must have at least one name, got ()")
+        for name in self.trained:
+            if name not in OBJECTIVES:
+                raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}, got {name!r}; {OWN_OBJECTIVE}")
+        rows = [OBJECTIVES[name] for name in self.trained]
+        if len({row.loss for row in rows}) > 1:
+            raise ValueError(
+                f"objective: in a mixed zoo, must be objectives that share one loss, got {', '.join(self.trained)}"
+            )
+        return rows[0]
 
     def resolved(self, image_shape: tuple[int, int, int]) -> "Vae":
-        objective_of(self)
-        network, shape = self.network, tuple(image_shape)
+        network, shape, _ = self.network, tuple(image_shape), self._row  # which checks the objective
         if hasattr(network, "image_shape") and dataclasses.is_dataclass(network):
             given = network.image_shape
             if given is not None and tuple(given) != shape:
@@ -298,10 +291,9 @@ class Vae(Method):
     def tuned(self, platform: str) -> "Vae":
         network = self.network
         small = platform == "cpu" and isinstance(network, Convolutional) and network.compute == "matmul"
-        divisor = next((size for size in range(8, 3, -1) if self.batch_size % size == 0), self.batch_size)
-        if self.micro_batch is None and small and divisor < self.batch_size:
-            return dataclasses.replace(self, micro_batch=divisor)
-        return self
+        part = divisor(self.batch_size, 4, 8)
+        unset = self.micro_batch is None and part < self.batch_size
+        return dataclasses.replace(self, micro_batch=part) if small and unset else self
 
     def alone(self, variant: str) -> "Vae":
         return self if isinstance(self.objective, Objective) else dataclasses.replace(self, objective=variant)
@@ -336,7 +328,7 @@ class Vae(Method):
             )
         weighed = ("mutual_information", "total_correlation", "dimension_wise_kl")
         wanted = any(np.any(getattr(hyperparameters, name, 0) != 0) for name in weighed)
-        if wanted and not estimable(self.batch_size, source.num_data, self.estimator):
+        if wanted and not objectives.estimable(self.batch_size, source.num_data, self.estimator):
             if source.num_data is None:
                 raise ValueError(
                     f"estimator: {self.estimator} needs a finite data set; use locatello2020 for continuous factors"
@@ -345,20 +337,3 @@ class Vae(Method):
                 f"batch_size: {self.estimator} needs at least 2 and at most the number of images, {source.num_data}, "
                 f"got {self.batch_size}"
             )
-
-
-def objective_of(method: Vae) -> Objective:
-    """What a method trains, its own objective or a row in ``OBJECTIVES`` (if several, the first)."""
-    if isinstance(method.objective, Objective):
-        return method.objective
-    if not method.trained:
-        raise ValueError("objective: must have at least one name, got ()")
-    for name in method.trained:
-        if name not in OBJECTIVES:
-            raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}, got {name!r}; {OWN_OBJECTIVE}")
-    rows = [OBJECTIVES[name] for name in method.trained]
-    if len({row.loss for row in rows}) > 1:
-        raise ValueError(
-            f"objective: in a mixed zoo, must be objectives that share one loss, got {', '.join(method.trained)}"
-        )
-    return rows[0]

@@ -96,7 +96,6 @@ class ClassPriors(NamedTuple):
 
 
 def sizes_of(groups: Groups) -> tuple[int, ...]:
-    """How many groups each factor has."""
     return tuple(1 + max(group_of) for _, group_of in groups)
 
 
@@ -419,7 +418,6 @@ class WeakDe(Method):
         return Posterior(codes, jnp.zeros_like(codes))
 
     def decode(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        """Expected images, in [0, 1]."""
         with jax.default_matmul_precision("highest"):
             logits, _ = self.network.logits(params["decoder"], codes, self.image_shape, params["running"]["decoder"])
         return jax.nn.sigmoid(logits)

@@ -14,20 +14,8 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, NonNegative, Units, check_fields, checked
-from jaxdis.models.networks._layers import (
-    Conv,
-    ConvTranspose,
-    Dense,
-    Initialization,
-    Network,
-    UnbiasedBatchNorm,
-    blank_statistics,
-    chain,
-    draw,
-    leaky,
-    normalized,
-    shapes_of,
-)
+from jaxdis.models.networks import _layers as forms
+from jaxdis.models.networks._layers import normalized
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +43,7 @@ class Stacks:
     hidden_slope: NonNegative = 0.0
     decoder_slope: NonNegative = 0.0
     normalized: bool = False
-    initialization: Initialization = "torch"
+    initialization: forms.Initialization = "torch"
 
     def __post_init__(self):
         check_fields(self)
@@ -69,19 +57,14 @@ class Stacks:
 
     def init(self, key, image_shape: tuple[int, int, int], num_codes: int) -> tuple[dict, dict]:
         """Parameters, and running batch moments, for ``encoder`` and ``decoder``; no moments without any."""
-        encoder = shapes_of(StackEncoder(self), jnp.zeros((1, *image_shape)))
-        decoder = shapes_of(StackDecoder(self, image_shape), jnp.zeros((1, num_codes)))
+        encoder = forms.shapes_of(StackEncoder(self), jnp.zeros((1, *image_shape)))
+        decoder = forms.shapes_of(StackDecoder(self, image_shape), jnp.zeros((1, num_codes)))
         parts = {"encoder": encoder, "decoder": decoder}
-        params = draw(key, {name: part["params"] for name, part in parts.items()}, self.initialization)
-        return params, {name: blank_statistics(part) for name, part in parts.items()}
+        params = forms.draw(key, {name: part["params"] for name, part in parts.items()}, self.initialization)
+        return params, {name: forms.blank_statistics(part) for name, part in parts.items()}
 
     def features(self, params, images: Float[Array, "n h w c"], running=None, *, training: bool = False):
-        """Features ``[n, hidden[-1]]`` and the encoder's running moments.
-
-        Args:
-          params, running: the encoder's.
-          training: normalize by the batch, and move the running moments toward it.
-        """
+        """Features ``[n, hidden[-1]]`` and the encoder's running moments, toward which training moves them."""
         return normalized(StackEncoder(self), params, running or {}, images, training=training)
 
     def logits(self, params, codes: Float[Array, "n d"], image_shape, running=None, *, training: bool = False):
@@ -90,8 +73,6 @@ class Stacks:
 
 
 class StackEncoder(nn.Module):
-    """Images → features."""
-
     stacks: Stacks
 
     @nn.compact
@@ -99,20 +80,18 @@ class StackEncoder(nn.Module):
         stacks = self.stacks
         slopes = [*[stacks.slope] * (len(stacks.channels) - 1), stacks.last_slope]
         for i, (channels, slope) in enumerate(zip(stacks.channels, slopes, strict=False)):
-            layer = Conv(channels, (4, 4), (2, 2), use_bias=not stacks.normalized, name=f"convolution_{i}")
+            layer = forms.Conv(channels, (4, 4), (2, 2), use_bias=not stacks.normalized, name=f"convolution_{i}")
             hidden = layer(hidden)
             if stacks.normalized:
-                hidden = UnbiasedBatchNorm(name=f"normalization_{i}")(hidden, training)
-            hidden = leaky(hidden, slope)
+                hidden = forms.UnbiasedBatchNorm(name=f"normalization_{i}")(hidden, training)
+            hidden = forms.leaky(hidden, slope)
         hidden = hidden.reshape(len(hidden), -1)
         for i, width in enumerate(stacks.hidden):
-            hidden = leaky(Dense(width, name=f"dense_{i}")(hidden), stacks.hidden_slope)
+            hidden = forms.leaky(forms.Dense(width, name=f"dense_{i}")(hidden), stacks.hidden_slope)
         return hidden
 
 
 class StackDecoder(nn.Module):
-    """Codes → logits."""
-
     stacks: Stacks
     image_shape: tuple[int, int, int]
 
@@ -120,21 +99,21 @@ class StackDecoder(nn.Module):
     def __call__(self, hidden: Float[Array, "n d"], training: bool = False) -> Float[Array, "n h w c"]:
         stacks, (height, width, colors) = self.stacks, self.image_shape
         for i, units in enumerate(stacks.decoder_hidden):
-            hidden = leaky(Dense(units, name=f"dense_{i}")(hidden), stacks.decoder_slope)
+            hidden = forms.leaky(forms.Dense(units, name=f"dense_{i}")(hidden), stacks.decoder_slope)
         if not stacks.channels:
-            return Dense(math.prod(self.image_shape), name="to_image")(hidden).reshape(-1, *self.image_shape)
+            return forms.Dense(math.prod(self.image_shape), name="to_image")(hidden).reshape(-1, *self.image_shape)
         scale = 2 ** len(stacks.channels)
         smallest = (-(-height // scale), -(-width // scale), stacks.decoder_channels[0])
-        hidden = Dense(math.prod(smallest), name="to_image")(hidden).reshape(-1, *smallest)
+        hidden = forms.Dense(math.prod(smallest), name="to_image")(hidden).reshape(-1, *smallest)
         for i, channels in enumerate((*stacks.decoder_channels[1:], colors)):
-            hidden = leaky(hidden, stacks.decoder_slope)
-            hidden = ConvTranspose(channels, use_bias=not stacks.normalized, name=f"transposed_{i}")(hidden)
+            hidden = forms.leaky(hidden, stacks.decoder_slope)
+            hidden = forms.ConvTranspose(channels, use_bias=not stacks.normalized, name=f"transposed_{i}")(hidden)
             if stacks.normalized and i < len(stacks.channels) - 1:
-                hidden = UnbiasedBatchNorm(name=f"normalization_{i}")(hidden, training)
+                hidden = forms.UnbiasedBatchNorm(name=f"normalization_{i}")(hidden, training)
         return hidden[:, :height, :width]
 
 
-class Mlp(Network):
+class Mlp(forms.Network):
     """Fully connected encoder and decoder with ReLU; the decoder mirrors the encoder.
 
     Attributes:
@@ -147,22 +126,22 @@ class Mlp(Network):
     hidden: tuple[Units, ...] = (128, 128)
     num_codes: Units = 10
     image_shape: tuple[Count, Count, Count] | None = None
-    initialization: Initialization = "glorot"
+    initialization: forms.Initialization = "glorot"
 
     def setup(self):
-        self.encoder = [Dense(width) for width in (*self.hidden, 2 * self.num_codes)]
-        self.decoder = [Dense(width) for width in (*self.hidden[::-1], math.prod(self.image_shape))]
+        self.encoder = [forms.Dense(width) for width in (*self.hidden, 2 * self.num_codes)]
+        self.decoder = [forms.Dense(width) for width in (*self.hidden[::-1], math.prod(self.image_shape))]
 
     def encode(self, images: Float[Array, "n h w c"]) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
         """Means and log-variances."""
-        return tuple(jnp.split(chain(self.encoder, images.reshape(len(images), -1)), 2, axis=-1))
+        return tuple(jnp.split(forms.chain(self.encoder, images.reshape(len(images), -1)), 2, axis=-1))
 
     def decode(self, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
         """Logits."""
-        return chain(self.decoder, codes).reshape(len(codes), *self.image_shape)
+        return forms.chain(self.decoder, codes).reshape(len(codes), *self.image_shape)
 
 
-class Convolutional(Network):
+class Convolutional(forms.Network):
     """Convolutions with stride 2 and fully connected layers, and a decoder that mirrors them.
 
     The defaults are Locatello et al.'s architecture (2020) as released; see :func:`locatello` and :func:`burgess` for
@@ -191,7 +170,7 @@ class Convolutional(Network):
     decoder_channels: tuple[Units, ...] = (64, 64, 32, 32)
     num_codes: Units = 10
     image_shape: tuple[Count, Count, Count] | None = None
-    initialization: Initialization = "glorot"
+    initialization: forms.Initialization = "glorot"
     interleaved: bool = False
     compute: Literal["matmul", "conv"] = "matmul"
 
@@ -209,27 +188,31 @@ class Convolutional(Network):
         conv = {} if fast else {"conv_general_dilated": lax.conv_general_dilated}
         transposed = {} if fast else {"conv_general_dilated": _conv_transpose}
         sizes = zip(self.channels, self.kernels, strict=True)
-        self.convolutions = [Conv(units, (size, size), (2, 2), **conv) for units, size in sizes]
-        self.encoder = [Dense(units) for units in (*self.hidden, 2 * self.num_codes)]
+        self.convolutions = [forms.Conv(units, (size, size), (2, 2), **conv) for units, size in sizes]
+        self.encoder = [forms.Dense(units) for units in (*self.hidden, 2 * self.num_codes)]
         height, width = self._smallest_map
-        self.decoder = [Dense(units) for units in (*self.decoder_hidden, height * width * self.decoder_channels[0])]
+        self.decoder = [
+            forms.Dense(units) for units in (*self.decoder_hidden, height * width * self.decoder_channels[0])
+        ]
         outputs = (*self.decoder_channels[1:], self.image_shape[2])
-        self.transposed = [ConvTranspose(units, **transposed) for units in outputs]
+        self.transposed = [forms.ConvTranspose(units, **transposed) for units in outputs]
 
     def encode(self, images: Float[Array, "n h w c"]) -> tuple[Float[Array, "n d"], Float[Array, "n d"]]:
         """Means and log-variances."""
         hidden = images
         for layer in self.convolutions:
             hidden = nn.relu(layer(hidden))
-        outputs = chain(self.encoder, hidden.reshape(len(hidden), -1))
+        outputs = forms.chain(self.encoder, hidden.reshape(len(hidden), -1))
         if self.interleaved:
             return outputs[:, 0::2], outputs[:, 1::2]
         return tuple(jnp.split(outputs, 2, axis=-1))
 
     def decode(self, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
         """Logits."""
-        hidden = nn.relu(chain(self.decoder, codes)).reshape(len(codes), *self._smallest_map, self.decoder_channels[0])
-        return chain(self.transposed, hidden)[:, : self.image_shape[0], : self.image_shape[1]]
+        hidden = nn.relu(forms.chain(self.decoder, codes)).reshape(
+            len(codes), *self._smallest_map, self.decoder_channels[0]
+        )
+        return forms.chain(self.transposed, hidden)[:, : self.image_shape[0], : self.image_shape[1]]
 
     @property
     def _smallest_map(self) -> tuple[int, int]:
@@ -275,7 +258,7 @@ def burgess(**changes) -> Convolutional:
     return Convolutional(**{**settings, **changes})
 
 
-class Discriminator(Network):
+class Discriminator(forms.Network):
     """FactorVAE's discriminator: ``layers`` × [dense ``width``, leaky ReLU 0.2], dense 2.
 
     Locatello et al. (2020), Table 4b. Class 0 is the joint, class 1 the product of marginals.
@@ -283,15 +266,13 @@ class Discriminator(Network):
 
     layers: Count = 6
     width: Units = 1000
-    initialization: Initialization = "glorot"
+    initialization: forms.Initialization = "glorot"
 
     @nn.compact
     def __call__(self, codes: Float[Array, "n d"]) -> Float[Array, "n 2"]:
-        """Logits."""
-        layers = [Dense(width, name=f"Dense_{i}") for i, width in enumerate((*[self.width] * self.layers, 2))]
-        return chain(layers, codes, lambda hidden: nn.leaky_relu(hidden, 0.2))
+        layers = [forms.Dense(width, name=f"Dense_{i}") for i, width in enumerate((*[self.width] * self.layers, 2))]
+        return forms.chain(layers, codes, lambda hidden: nn.leaky_relu(hidden, 0.2))
 
 
 def num_parameters(params) -> int:
-    """How many parameters a tree has."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))

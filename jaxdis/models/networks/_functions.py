@@ -117,8 +117,6 @@ def check_network(network, image_shape: tuple[int, int, int]) -> None:
 
 
 class LinenPair(nn.Module):
-    """An encoder and a decoder as one linen module."""
-
     encoder: nn.Module
     decoder: nn.Module
 
@@ -130,8 +128,6 @@ class LinenPair(nn.Module):
 
 
 class NnxPair(nnx.Module):
-    """An encoder and a decoder as one nnx module."""
-
     def __init__(self, encoder: Callable, decoder: Callable, rngs: nnx.Rngs):
         self.encode, self.decode = encoder(rngs=rngs), decoder(rngs=rngs)
 

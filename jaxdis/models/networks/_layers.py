@@ -78,8 +78,6 @@ class UnbiasedBatchNorm(nn.Module):
 
 
 class Perceptron(nn.Module):
-    """Dense layers with an activation between them."""
-
     widths: tuple[int, ...]
     activation: Callable
 
@@ -111,7 +109,6 @@ def blank_statistics(shapes: dict) -> dict:
 
 
 def apply(module: nn.Module, params: dict, *inputs, **named):
-    """What a module makes of inputs with these parameters."""
     return module.apply({"params": params}, *inputs, **named)
 
 

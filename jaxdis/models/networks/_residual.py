@@ -25,18 +25,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.kernels.convolution import enlarged
-from jaxdis.models.networks._layers import (
-    BatchNorm,
-    Conv,
-    Dense,
-    EnlargedConv,
-    ImageNorm,
-    PooledConv,
-    blank,
-    blank_statistics,
-    fill,
-    shapes_of,
-)
+from jaxdis.models.networks import _layers as layers
 
 # In this order layers are drawn; images of any size have fewer than 32 blocks.
 _BLOCKS = tuple(f"block{i}" for i in range(32))
@@ -52,39 +41,33 @@ class ResidualEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, images: Float[Array, "n h w c"], training: bool = False) -> Float[Array, "n o"]:
-        normalize = functools.partial(BatchNorm, not training) if self.by_batch else ImageNorm
-        hidden = Conv(self.channels[0], (3, 3), name="first")(images)
+        normalize = functools.partial(layers.BatchNorm, not training) if self.by_batch else layers.ImageNorm
+        hidden = layers.Conv(self.channels[0], (3, 3), name="first")(images)
         for i, channels in enumerate(self.channels[1:]):
             hidden = Down(channels, normalize, name=f"block{i}")(hidden)
-        return Dense(self.num_outputs, name="last")(hidden.reshape(len(hidden), -1))
+        return layers.Dense(self.num_outputs, name="last")(hidden.reshape(len(hidden), -1))
 
 
 class ResidualDecoder(nn.Module):
-    """Images in [−1, 1] from codes.
-
-    Attributes:
-      image_shape: ``(height, width, channels)``, sides that can be halved once per block.
-    """
+    """Images in [−1, 1] from codes; their sides can be halved once per block."""
 
     channels: tuple[int, ...]
     image_shape: tuple[int, int, int]
 
     @nn.compact
     def __call__(self, codes: Float[Array, "n d"], training: bool = False) -> Float[Array, "n h w c"]:
-        normalize = functools.partial(BatchNorm, not training)
+        normalize = functools.partial(layers.BatchNorm, not training)
         *sides, colors = self.image_shape
         smallest = (*(side // 2 ** (len(self.channels) - 1) for side in sides), self.channels[0])
-        hidden = Dense(math.prod(smallest), name="first")(codes)
+        hidden = layers.Dense(math.prod(smallest), name="first")(codes)
         hidden = nn.relu(normalize(name="first_norm")(hidden)).reshape(-1, *smallest)
         for i, channels in enumerate(self.channels[1:]):
             hidden = Up(channels, normalize, is_first=i == 0, name=f"block{i}")(hidden)
         hidden = nn.relu(normalize(name="norm")(hidden))
-        return jnp.tanh(Conv(colors, (3, 3), name="last")(hidden))
+        return jnp.tanh(layers.Conv(colors, (3, 3), name="last")(hidden))
 
 
 class Down(nn.Module):
-    """A block in the encoder."""
-
     channels: int
     normalize: Callable
 
@@ -92,15 +75,13 @@ class Down(nn.Module):
     def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n y x o"]:
         n, h, w, c = hidden.shape
         main = nn.relu(self.normalize(name="norm1")(hidden))
-        main = Conv(c, (3, 3), use_bias=False, name="conv1")(main)
-        main = PooledConv(self.channels, name="conv2")(nn.relu(self.normalize(name="norm2")(main)))
+        main = layers.Conv(c, (3, 3), use_bias=False, name="conv1")(main)
+        main = layers.PooledConv(self.channels, name="conv2")(nn.relu(self.normalize(name="norm2")(main)))
         pooled = hidden.reshape(n, h // 2, 2, w // 2, 2, c).mean((2, 4))
-        return Conv(self.channels, (1, 1), name="short")(pooled) + main
+        return layers.Conv(self.channels, (1, 1), name="short")(pooled) + main
 
 
 class Up(nn.Module):
-    """A block in the decoder."""
-
     channels: int
     normalize: Callable
     is_first: bool
@@ -108,23 +89,23 @@ class Up(nn.Module):
     @nn.compact
     def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n y x o"]:
         main = hidden if self.is_first else nn.relu(self.normalize(name="norm1")(hidden))
-        main = EnlargedConv(self.channels, use_bias=False, name="conv1")(main)
-        main = Conv(self.channels, (3, 3), name="conv2")(nn.relu(self.normalize(name="norm2")(main)))
-        return enlarged(Conv(self.channels, (1, 1), name="short")(hidden)) + main
+        main = layers.EnlargedConv(self.channels, use_bias=False, name="conv1")(main)
+        main = layers.Conv(self.channels, (3, 3), name="conv2")(nn.relu(self.normalize(name="norm2")(main)))
+        return enlarged(layers.Conv(self.channels, (1, 1), name="short")(hidden)) + main
 
 
 def begin(key, network: nn.Module, *inputs) -> tuple[dict, dict]:
     """An encoder's or a decoder's parameters and running moments, for inputs like these."""
-    shapes, number = shapes_of(network, *inputs), itertools.count()
+    shapes, number = layers.shapes_of(network, *inputs), itertools.count()
 
     def layer(path: tuple[str, ...], shapes: dict) -> dict[str, Array]:
         layer_key = jax.random.fold_in(key, next(number))
         if "kernel" not in shapes:
-            return blank(shapes)
+            return layers.blank(shapes)
         shape = shapes["kernel"].shape
         after_relu = path[-1].startswith("conv") or (path[-1] == "last" and len(shape) == 4)
         bound = math.sqrt(3 * (4 if after_relu else 2) / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
         kernel = random.uniform(layer_key, shape, -bound, bound)
         return {"kernel": kernel, **{name: jnp.zeros(leaf.shape) for name, leaf in shapes.items() if name == "bias"}}
 
-    return fill(shapes["params"], layer, _ORDER.index), blank_statistics(shapes)
+    return layers.fill(shapes["params"], layer, _ORDER.index), layers.blank_statistics(shapes)

@@ -9,17 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.kernels.convolution import convolution, enlarged
-from jaxdis.models.networks._layers import (
-    BatchNorm,
-    Conv,
-    ConvTransposeFive,
-    Dense,
-    InstanceNorm,
-    Lstm,
-    draw,
-    draw_lstm,
-    shapes_of,
-)
+from jaxdis.models.networks import _layers as layers
 
 
 class SlotEncoder(nn.Module):
@@ -33,19 +23,16 @@ class SlotEncoder(nn.Module):
     @nn.compact
     def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n o"]:
         for i, channels in enumerate(self.channels):
-            hidden = self.activation(Conv(channels, (3, 3), (2, 2), padding=1, name=f"convolution_{i}")(hidden))
-        hidden = self.activation(Dense(self.hidden, name="dense_0")(hidden.reshape(len(hidden), -1)))
-        return Dense(self.outputs, name="dense_1")(hidden)
+            hidden = self.activation(layers.Conv(channels, (3, 3), (2, 2), padding=1, name=f"convolution_{i}")(hidden))
+        hidden = self.activation(layers.Dense(self.hidden, name="dense_0")(hidden.reshape(len(hidden), -1)))
+        return layers.Dense(self.outputs, name="dense_1")(hidden)
 
 
 class BroadcastDecoder(nn.Module):
-    """A code concatenated with two coordinates at every pixel, then convolutions with stride 1.
+    """A code and two coordinates at every pixel, then convolutions: images ``[n, h, w, o]``, before any activation.
 
-    Attributes:
-      grown: whether the code is broadcast to an image that is larger by what the convolutions cut off, so that none is
-        padded with zeros. Coordinates run from −1 to 1 over what is broadcast.
-
-    Outputs are images ``[n, h, w, o]``, before any last activation.
+    If ``grown``, the code is broadcast to an image that is larger by what the convolutions cut off, so that none is
+    padded with zeros. Coordinates run from −1 to 1 over what is broadcast.
 
     Reference: Watters et al. 2019.
     """
@@ -66,9 +53,9 @@ class BroadcastDecoder(nn.Module):
         first = Broadcast(self.channels[0], (self.kernel, self.kernel), padding, size, name="convolution_0")
         hidden = self.activation(first(codes))
         for i, channels in enumerate(self.channels[1:], 1):
-            layer = Conv(channels, (self.kernel, self.kernel), padding=padding, name=f"convolution_{i}")
+            layer = layers.Conv(channels, (self.kernel, self.kernel), padding=padding, name=f"convolution_{i}")
             hidden = self.activation(layer(hidden))
-        return Conv(self.outputs, (self.last_kernel, self.last_kernel), padding=padding, name="last")(hidden)
+        return layers.Conv(self.outputs, (self.last_kernel, self.last_kernel), padding=padding, name="last")(hidden)
 
 
 class Broadcast(nn.Module):
@@ -106,10 +93,8 @@ Memory = tuple[Float[Array, "n u"], Float[Array, "n u"]]
 
 
 class Refinement(nn.Module):
-    """Convolutions with stride 2, their mean over positions, a dense layer, and a recurrent layer.
-
-    Attributes:
-      reads_cell: whether updates are read from the cell state, rather than from the output.
+    """Convolutions with stride 2, their mean over positions, a dense layer, and a recurrent layer, whose cell state or
+    output is read.
     """
 
     channels: tuple[int, ...]
@@ -126,18 +111,17 @@ class Refinement(nn.Module):
         hidden = images
         for i, channels in enumerate(self.channels):
             size, padding = (self.kernel, self.kernel), self.kernel // 2
-            hidden = jax.nn.elu(Conv(channels, size, (2, 2), padding=padding, name=f"convolution_{i}")(hidden))
+            hidden = jax.nn.elu(layers.Conv(channels, size, (2, 2), padding=padding, name=f"convolution_{i}")(hidden))
         # The released code applies the activation twice.
-        hidden = jax.nn.elu(jax.nn.elu(Dense(self.hidden, name="dense")(hidden.mean((1, 2)))))
-        memory, output = Lstm(self.hidden, name="lstm")(memory, jnp.concatenate([hidden, vectors], axis=1))
-        return Dense(2 * self.num_codes, name="update")(memory[0] if self.reads_cell else output), memory
+        hidden = jax.nn.elu(jax.nn.elu(layers.Dense(self.hidden, name="dense")(hidden.mean((1, 2)))))
+        memory, output = layers.Lstm(self.hidden, name="lstm")(memory, jnp.concatenate([hidden, vectors], axis=1))
+        return layers.Dense(2 * self.num_codes, name="update")(memory[0] if self.reads_cell else output), memory
 
     def begin(self, key, images: Float[Array, "n h w c"], vectors: Float[Array, "n v"]) -> dict:
-        """Parameters for inputs like these."""
         layers_key, lstm_key = jax.random.split(key)
-        shapes = shapes_of(self, images, vectors, (jnp.zeros((len(images), self.hidden)),) * 2)["params"]
-        memory = draw_lstm(lstm_key, shapes.pop("lstm"))
-        return {**draw(layers_key, shapes, "torch"), "lstm": memory}
+        shapes = layers.shapes_of(self, images, vectors, (jnp.zeros((len(images), self.hidden)),) * 2)["params"]
+        memory = layers.draw_lstm(lstm_key, shapes.pop("lstm"))
+        return {**layers.draw(layers_key, shapes, "torch"), "lstm": memory}
 
 
 class Unet(nn.Module):
@@ -167,7 +151,6 @@ class Unet(nn.Module):
 
     @nn.compact
     def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n h w"]:
-        """Logits."""
         skips: list[Array] = []
         for i, channels in enumerate(self.channels):
             hidden = Block(channels, name=f"down_{i}")(hidden[:, ::2, ::2] if i else hidden)
@@ -175,22 +158,22 @@ class Unet(nn.Module):
         shape = hidden.shape[1:]
         flat = hidden.reshape(len(hidden), -1)
         for i, width in enumerate((self.hidden, self.hidden, math.prod(shape))):
-            flat = nn.relu(Dense(width, name=f"dense_{i}")(flat))
+            flat = nn.relu(layers.Dense(width, name=f"dense_{i}")(flat))
         hidden = flat.reshape(-1, *shape)
         for i, channels in enumerate((*self.channels[-2::-1], self.channels[0])):
             hidden = enlarged(hidden) if i else hidden
             hidden = Block(channels, name=f"up_{i}")(jnp.concatenate([hidden, skips.pop()], axis=-1))
-        return Dense(1, name="logits")(hidden)[..., 0]
+        return layers.Dense(1, name="logits")(hidden)[..., 0]
 
 
 class Block(nn.Module):
-    """Convolution, normalization, ReLU."""
-
     channels: int
 
     @nn.compact
     def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n h w o"]:
-        return nn.relu(InstanceNorm(name="norm")(Conv(self.channels, (3, 3), use_bias=False, name="conv")(hidden)))
+        return nn.relu(
+            layers.InstanceNorm(name="norm")(layers.Conv(self.channels, (3, 3), use_bias=False, name="conv")(hidden))
+        )
 
 
 # GENESIS's networks for masks: gated convolutions with batch normalization.
@@ -208,17 +191,15 @@ class GatedEncoder(nn.Module):
     @nn.compact
     def __call__(self, hidden: Float[Array, "n h w c"], training: bool = False) -> Float[Array, "n f"]:
         for i, (channels, stride) in enumerate(zip(self.channels, self.strides, strict=True)):
-            layer = Conv(2 * channels, (5, 5), (stride, stride), padding=2, name=f"convolution_{i}")
-            hidden = _gated(BatchNorm(not training, name=f"normalization_{i}")(layer(hidden)))
-        return _gated(Dense(2 * self.features, name="features")(hidden.reshape(len(hidden), -1)))
+            layer = layers.Conv(2 * channels, (5, 5), (stride, stride), padding=2, name=f"convolution_{i}")
+            hidden = _gated(layers.BatchNorm(not training, name=f"normalization_{i}")(layer(hidden)))
+        return _gated(layers.Dense(2 * self.features, name="features")(hidden.reshape(len(hidden), -1)))
 
 
 class GatedDecoder(nn.Module):
     """A transposed convolution from one position to the coarsest map, then 5 × 5 (transposed) convolutions and logits.
 
-    Attributes:
-      channels: in the coarsest map and in each map after it.
-      strides: by which each map after it grows, 1 or 2.
+    ``channels`` of the coarsest map and of those after it, which grow by ``strides``.
     """
 
     channels: tuple[int, ...]
@@ -235,10 +216,10 @@ class GatedDecoder(nn.Module):
         first = nn.Conv(2 * self.channels[0], size, conv_general_dilated=_from_one_position, name="transposed_first")
         hidden = _gated(first(codes[:, None, None]))
         for i, (channels, stride) in enumerate(zip(self.channels[1:], self.strides, strict=True)):
-            layer = ConvTransposeFive if stride == 2 else Conv
+            layer = layers.ConvTransposeFive if stride == 2 else layers.Conv
             hidden = layer(2 * channels, kernel_size=(5, 5), name=f"transposed_{i}")(hidden)
-            hidden = _gated(BatchNorm(not training, name=f"normalization_{i}")(hidden))
-        return Dense(1, name="logits")(hidden)[..., 0]
+            hidden = _gated(layers.BatchNorm(not training, name=f"normalization_{i}")(hidden))
+        return layers.Dense(1, name="logits")(hidden)[..., 0]
 
 
 def _from_one_position(codes: Float[Array, "n 1 1 d"], kernel: Float[Array, "h w d o"], *_, **__) -> Array:

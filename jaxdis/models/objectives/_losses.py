@@ -202,10 +202,9 @@ class Hyperparameters(NamedTuple):
     warmup_steps: Any = 0.0
 
 
-def divergence(terms: Terms) -> Float[Array, ""]:
+def divergence(mean: Float[Array, "n d"], log_variance: Float[Array, "n d"]) -> Float[Array, ""]:
     """KL(q(z|x) ‖ N(0, I)): nats, summed over codes, mean over the batch."""
-    per_code = jnp.square(terms.mean) + jnp.exp(terms.log_variance) - terms.log_variance - 1
-    return 0.5 * per_code.sum(1).mean()
+    return 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
 
 
 def covariances(terms: Terms) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
@@ -230,7 +229,7 @@ def regularized(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, 
     h = hyperparameters
     step = terms.step.astype(jnp.float32)
     warmth = warmed_up(terms, h)
-    kl = divergence(terms)
+    kl = divergence(terms.mean, terms.log_variance)
     capacity = jnp.minimum(h.capacity, h.capacity * step / h.capacity_steps)
     of_means, of_codes = covariances(terms)
     return (
@@ -250,7 +249,7 @@ def with_discriminator(terms: Terms, hyperparameters: Hyperparameters) -> Float[
     """
     ratio = (terms.discriminator_logits[:, 0] - terms.discriminator_logits[:, 1]).mean()
     weight = warmed_up(terms, hyperparameters) * hyperparameters.density_ratio
-    return terms.reconstruction + hyperparameters.kl * divergence(terms) + weight * ratio
+    return terms.reconstruction + hyperparameters.kl * divergence(terms.mean, terms.log_variance) + weight * ratio
 
 
 class Losses(NamedTuple):

@@ -13,17 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis._core.files import (
-    DamagedFile,
-    differences,
-    named_leaves,
-    read_arrays,
-    read_json,
-    remove_leftovers,
-    with_leaves,
-    write_arrays,
-    write_json,
-)
+from jaxdis._core import files
 from jaxdis._core.options import Natural, checked_value, listed, shown
 from jaxdis.models._zoo import Zoo, load
 from jaxdis.models.methods._method import Method
@@ -50,33 +40,29 @@ class Checkpoints:
 
     @classmethod
     def of(cls, directory: str | Path | None, identity: dict) -> "Checkpoints":
-        """Open or create a run directory.
-
-        Raises:
-          OtherRunError: if the directory holds a run with another identity, which its ``run.json`` records.
-        """
+        """Open or create a run directory, whose ``run.json`` records its identity."""
         if directory is None:
             return cls(None, identity)
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         for folder in (directory, directory / "checkpoints"):
-            remove_leftovers(folder)
+            files.remove_leftovers(folder)
         record = directory / "run.json"
         if (directory / "study.json").exists():
             raise ValueError(f"directory: must be a directory of its own, got {directory}, which holds a study")
         if not record.exists():
-            write_json(record, identity)
+            files.write_json(record, identity)
         try:
-            stored = read_json(record)
+            stored = files.read_json(record)
         except FileNotFoundError:  # another process has removed the folder meanwhile
             return cls(directory, identity)
-        except DamagedFile as error:
+        except files.DamagedFile as error:
             raise ValueError(
                 f"directory: {record} needs the JSON of a run ({error}); remove it to start over"
             ) from None
         identity = json.loads(json.dumps(identity))
         if stored != identity:
-            pairs = differences(stored, identity)
+            pairs = files.differences(stored, identity)
             faults = [_FINGERPRINTS.get(place, f"{place} {difference}") for place, difference in pairs]
             more = f", and {len(faults) - _MOST_SHOWN} more" if len(faults) > _MOST_SHOWN else ""
             words = "; ".join(faults[:_MOST_SHOWN]) + more
@@ -84,49 +70,42 @@ class Checkpoints:
         return cls(directory, identity)
 
     def save(self, state: State, losses: list, done: int) -> None:
-        """Write one checkpoint and remove those before the previous one.
-
-        Args:
-          state: leaves ``[m, …]`` on the host.
-          losses: one NamedTuple per block, with fields ``[m]``.
-        """
+        """Write a state with leaves ``[m, …]`` and each block's losses ``[m]``, and remove all but the last two
+        checkpoints."""
         if self._directory is None:
             return
-        curves = {f"losses/{name}": np.stack(field) for name, field in _columns(losses).items()}
-        arrays = {f"state/{name}": leaf for name, leaf in named_leaves(state).items()} | curves
-        write_arrays(self._path(done), {"identity": self._identity, "done": done}, arrays)
+        fields = zip(losses[0]._fields, zip(*losses, strict=True), strict=True)
+        curves = {f"losses/{name}": np.stack(field) for name, field in fields}
+        arrays = {f"state/{name}": leaf for name, leaf in files.named_leaves(state).items()} | curves
+        files.write_arrays(self._path(done), {"identity": self._identity, "done": done}, arrays)
         for path in _paths(self._directory)[_KEPT:]:
             path.unlink(missing_ok=True)
 
     def last(self, shapes: State, kind: type) -> tuple[State, list, int] | None:
-        """This run's newest valid checkpoint; damaged ones and other runs' are skipped with a warning.
-
-        Returns:
-          State, losses and updates done, as in :meth:`save`; None if there is no valid checkpoint.
-        """
+        """What :meth:`save` wrote last; damaged checkpoints and other runs' are skipped with a warning."""
         for path in _paths(self._directory):
             try:
                 return self._read(path, shapes, kind)
-            except DamagedFile as error:
+            except files.DamagedFile as error:
                 warnings.warn(f"checkpoint skipped: {error}", stacklevel=3)
             except FileNotFoundError:  # another process has removed it meanwhile
                 continue
         return None
 
     def _read(self, path: Path, shapes: State, kind: type):
-        header, arrays = read_arrays(path)
+        header, arrays = files.read_arrays(path)
         if header.get("identity") != json.loads(json.dumps(self._identity)):
-            raise DamagedFile(f"{path}: belongs to another run")
+            raise files.DamagedFile(f"{path}: belongs to another run")
         done = header.get("done")
         if done != _updates(path) or type(done) is not int:
-            raise DamagedFile(f"{path}: must have the number of updates in its name, got {done!r}")
+            raise files.DamagedFile(f"{path}: must have the number of updates in its name, got {done!r}")
         state = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
         members, blocks = self._identity["members"], -(-done // self._identity["log_every"])
         curves = [arrays.get(f"losses/{name}") for name in kind._fields]
         if any(curve is None or curve.shape != (blocks, members) for curve in curves):
-            raise DamagedFile(f"{path}: must have losses of shape {(blocks, members)}")
+            raise files.DamagedFile(f"{path}: must have losses of shape {(blocks, members)}")
         losses = [kind(*block) for block in zip(*curves, strict=True)]
-        return with_leaves(shapes, state, str(path)), losses, done
+        return files.with_leaves(shapes, state, str(path)), losses, done
 
     def _path(self, done: int) -> Path:
         return self._directory / "checkpoints" / f"step_{done:09d}.npz"
@@ -135,8 +114,8 @@ class Checkpoints:
 def saved_updates(directory: str | Path) -> int:
     """Updates done according to the newest undamaged checkpoint; 0 without any."""
     for path in _paths(Path(directory)):
-        with contextlib.suppress(DamagedFile, FileNotFoundError):
-            if read_arrays(path)[0].get("done") == _updates(path):
+        with contextlib.suppress(files.DamagedFile, FileNotFoundError):
+            if files.read_arrays(path)[0].get("done") == _updates(path):
                 return _updates(path)
     return 0
 
@@ -155,10 +134,6 @@ def _paths(directory: Path | None) -> list[Path]:
 
 def _updates(path: Path) -> int:
     return int(path.stem.removeprefix("step_"))
-
-
-def _columns(losses: list) -> dict[str, tuple]:
-    return dict(zip(losses[0]._fields, zip(*losses, strict=True), strict=True))
 
 
 class Kept:

@@ -69,13 +69,7 @@ class Source:
 
 
 def as_source(data) -> Source:
-    """Data to train on, checked and wrapped.
-
-    Args:
-      data: ``(space, render)``, with ``space.sample(key, n) → factors [n, k]`` and a pure ``render(factors, key) →
-        images [n, h, w, c]`` in [0, 1] or uint8; or images ``[n, h, w, c]`` (or ``[n, h, w]`` for one channel), uint8
-        in 0…255, bool, or real numbers in [0, 1]; or ``(images, factors [n, k])``; or a :class:`Source`.
-    """
+    """Data as for :func:`jaxdis.models.train`, or a :class:`Source`, checked and wrapped; ``[n, h, w]`` is gray."""
     if isinstance(data, Source):
         return data
     if isinstance(data, tuple) and len(data) == 2 and callable(data[1]):

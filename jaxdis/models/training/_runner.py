@@ -20,13 +20,7 @@ _BEGIN = 2**31 - 1
 
 
 class State(NamedTuple):
-    """Everything that training carries from one update to the next, for one member.
-
-    Attributes:
-      learner: the method's own state.
-      step: updates done.
-      stopped: the update that was rejected because it was not finite; −1 if there is none.
-    """
+    """The method's own state (``learner``), updates done, and the update that was not finite and rejected, or −1."""
 
     learner: Any
     step: Array
@@ -34,16 +28,11 @@ class State(NamedTuple):
 
 
 def begin(method: Method, key) -> State:
-    """A member before its first update."""
     return State(method.begin(jax.random.fold_in(key, _BEGIN)), jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32))
 
 
 def update(method: Method, state: State, key, hyperparameters, source: Source) -> tuple[State, Any]:
-    """One update. A member whose update is not finite is left unchanged from then on, and its losses are NaN.
-
-    Args:
-      key: the member's; the update's own key is ``fold_in(key, step)``.
-    """
+    """One update. A member whose update is not finite is left unchanged from then on, and its losses are NaN."""
 
     def go(learner):
         return method.update(learner, state.step, jax.random.fold_in(key, state.step), hyperparameters, source)
@@ -80,11 +69,9 @@ _MOST_AT_ONCE = 128
 class Runner:
     """A zoo's members on their devices.
 
-    Args:
-      devices: devices over which members are spread; None: all devices on the default backend.
-      execution: ``map``: the members on one device run one after another, each with all its updates before the next;
-        ``vmap``: they run together; ``auto``: ``map`` on CPU, ``vmap`` elsewhere.
-      members_at_once: members in one ``vmap``; None: as many as memory is estimated to hold.
+    ``execution``: ``map``: the members on one device run one after another, each with all its updates before the next;
+    ``vmap``: they run together, ``members_at_once`` or as many as memory is estimated to hold; ``auto``: ``map`` on
+    CPU, ``vmap`` elsewhere.
     """
 
     def __init__(
@@ -111,7 +98,6 @@ class Runner:
             self.layout = dataclasses.replace(self.layout, at_once=members_at_once or self._most_at_once())
 
     def begin(self) -> State:
-        """All members before their first update."""
         return _begin(self.method, self.layout, self._keys)
 
     def advance(self, state: State, count: int) -> tuple[State, Any]:
@@ -125,10 +111,6 @@ class Runner:
     def params(self, state: State) -> Any:
         """The parameters with which the members represent images, ``[m, …]``."""
         return _params(self.method, self.layout, state.learner)
-
-    def placed(self, state: State) -> State:
-        """A state with leaves ``[m, …]``, such as a checkpoint's, on the devices."""
-        return self.layout.place(state)
 
     def gathered(self, tree):
         """Leaves ``[m, …]`` on the host."""

@@ -72,13 +72,7 @@ def devices_that_fit(method: Method, hyperparameters, source: Source, devices: t
 
 
 class Trained(NamedTuple):
-    """One member after training.
-
-    Attributes:
-      params: parameters with which the method represents images.
-      losses: the method's losses ``[blocks]``, means over blocks.
-      stopped: the update that was not finite, or −1.
-    """
+    """One member's parameters, losses ``[blocks]``, means over blocks, and the update that was not finite, or −1."""
 
     params: Any
     losses: Any
@@ -182,7 +176,7 @@ def train(
     runner = Runner(config.method, keys, hyperparameters, source, devices, execution, members_at_once)
 
     state, losses, done = checkpoints.last(runner.shapes(), config.method.losses) or (None, [], 0)
-    state = runner.begin() if state is None else runner.placed(state)
+    state = runner.begin() if state is None else runner.layout.place(state)
     blocks_between_saves = -(-checkpoint_every // log_every)
     runtime.keep_programs()
 
@@ -229,7 +223,6 @@ def resolved_source(config: Config, data=None) -> Source:
 
 
 def resolved_config(config: Config, source: Source) -> Config:
-    """The config with a method for a source's images."""
     method = config.method.resolved(source.image_shape)
     if method.needs_labels and source.num_factors is None:
         raise ValueError(f"data: must be (images, factors) for {type(method).__name__}, got images alone")

@@ -13,7 +13,7 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, checked
 from jaxdis._core.spec import Spec
 from jaxdis.data import DATASETS, DataSource, SceneSamples
-from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric, Structured, structure_of
+from jaxdis.encoders._evaluate_slots import SLOT_METRICS, SlotMetric, Structured, structure_of
 from jaxdis.evaluation._scores import Scores
 from jaxdis.models import Adam, Config, Genesis, Iodine, Monet, RmsProp, members
 from jaxdis.papers.dangnhu2022._slot_zoo import beginning, independent

@@ -9,7 +9,7 @@ import numpy as np
 from jaxdis import models
 from jaxdis._core.finite import finite, mean
 from jaxdis.data import DATASETS
-from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured
+from jaxdis.encoders._evaluate_slots import SLOT_METRICS, Structured, slots_of_zoo, slots_scored
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness import Beside, Finished, Measured, Part, exact, printed_in
 from jaxdis.papers.harness import _readings as readings
@@ -77,7 +77,9 @@ class SlotZoo:
 
     def labels(self, data: str) -> list[tuple[str, str]]:
         """The object and the property of each factor."""
-        return list(compute_cells.labels_of_scenes(self.finished[data].study.trainings[0]).values())
+        study = self.finished[data].study
+        drawn = compute_cells.scenes_of(study.trainings[0], study.sampling)
+        return list(drawn.scenes.labels(drawn.space).values())
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
         """A part with one number per factor, averaged over objects and seeds, for regularized members."""
@@ -138,12 +140,10 @@ def _regularized(run: Finished) -> Iterator[tuple[Training, list[Member]]]:
 
 def _scored(zoo: models.Zoo, training: Training, sampling: Sampling, metrics: Mapping) -> dict[str, np.ndarray]:
     """All columns of these metrics."""
-    drawn, render = compute_cells.scenes_of(training, sampling)
-    seen = compute_cells.slots_encoded(zoo, drawn, render, sampling)
-    kinds, numbers = training.config.method.code_kinds, range(len(zoo))
-    given = (seen["codes"], seen["segments"], drawn, sampling, numbers, kinds)
-    scores = compute_cells.slots_scored(tuple(metrics.items()), *given)
-    return {name: values for _, more in scores for name, values in more.items()}
+    drawn = compute_cells.scenes_of(training, sampling)
+    seen = slots_of_zoo(zoo, drawn.rows, drawn.render, sampling.seed)
+    given = (*seen, drawn.samples(), sampling.groups, range(len(zoo)), training.config.method.code_kinds)
+    return {name: values for more in slots_scored(metrics, *given).values() for name, values in more.items()}
 
 
 def _printed(label: Mapping) -> str:

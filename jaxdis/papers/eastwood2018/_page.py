@@ -16,7 +16,7 @@ from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.metrics._metric import Column
 from jaxdis.models import Zoo
 from jaxdis.models._encoding import decodes
-from jaxdis.models._traversal import traversals
+from jaxdis.models._zoo import traversals
 from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
 from jaxdis.papers.harness._paper import Finished, Reproduction
 from jaxdis.papers.harness._printed import Table, printed_in, words_in
@@ -80,7 +80,6 @@ class Numbers(NamedTuple):
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """Every model with every regressor."""
         return [(model, regressor) for model in self.models for regressor in REGRESSORS.values()]
 
     def mean(self, model: str, metric: str, quantity: str) -> np.ndarray:

@@ -236,7 +236,6 @@ class CsvRow(NamedTuple):
 
 
 def csv_rows(beside: Beside) -> list[CsvRow]:
-    """One row per number that was measured."""
     rows = []
     for row, column, measured in beside.entries():
         printed, spread = row.values[column], _plain(row.spread.get(column))

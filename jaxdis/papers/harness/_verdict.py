@@ -152,7 +152,6 @@ def share(won: Sequence | np.ndarray) -> Interval:
 
 
 def counts(findings: Iterable[Finding]) -> dict[str, int]:
-    """Number of claims by verdict."""
     verdicts = [finding.verdict for finding in findings]
     always = (HOLDS, FAILS, OPEN)
     counted = {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, UNSEEN, OPEN)}

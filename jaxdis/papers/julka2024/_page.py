@@ -13,8 +13,7 @@ from jaxdis.papers.harness._page import differences_in
 from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.harness._verdict import by_member, findings, of_values, resampled, share
 from jaxdis.study._store import Store
-from jaxdis.study.certificate._calibration import Calibration, CalibrationWork, Certificate
-from jaxdis.study.certificate._certificate import differences_of
+from jaxdis.study.certificate._certificate import Calibration, CalibrationWork, Certificate, differences_of
 from jaxdis.study.report._statistics import Interval, Table, spearman, spearman_of_columns
 
 # Columns of Figure 5, and of the figures of sweeps, by their names in print.

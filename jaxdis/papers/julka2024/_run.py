@@ -11,7 +11,7 @@ from jaxdis.papers.harness import Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import with_network
 from jaxdis.study._definition import Sampling, Study, Training
-from jaxdis.study.certificate._calibration import SWEEPS, Calibration
+from jaxdis.study.certificate._certificate import SWEEPS, Calibration
 
 # The parts of a calibration, and what leaves each of them out.
 WITHOUT: Mapping[str, dict] = {

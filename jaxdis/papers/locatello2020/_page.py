@@ -34,7 +34,6 @@ def claims(table: Table, ranked: Mapping, impossible: Mapping, *, small: bool = 
 
 
 def _cells(table: Table) -> list[tuple[Table, str]]:
-    """Every data set under every metric."""
     return [(rows, column) for _, rows in readings.each_data(table) for column in COLUMNS]
 
 

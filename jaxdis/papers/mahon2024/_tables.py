@@ -64,7 +64,6 @@ class Scored(NamedTuple):
     parts: dict[str, np.ndarray]
 
     def column(self, name: str) -> float:
-        """A score; NaN if the study has none of this name."""
         return self.columns.get(name, float("nan"))
 
     def part(self, name: str) -> np.ndarray:
@@ -99,7 +98,6 @@ def read(study: Study, out: str | Path) -> list[Scored]:
 
 
 def size_and_shape(data: str) -> tuple[int, int]:
-    """Positions of the two factors."""
     space = DATASETS[data].space
     return tuple(space.position(name) for name in HELD_OUT[data][0])
 
@@ -403,8 +401,6 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
 
 
 class CombinationsWork(TrainedWork):
-    """See :class:`jaxdis.study.Work`."""
-
     def report(self, store: Store) -> Path:
         """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""
         if {*NAMES, "novel_combination"}.issubset(dict(self.study.metrics)):

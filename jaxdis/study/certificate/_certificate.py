@@ -1,16 +1,35 @@
-"""The certificate of metrics: scores of representations with known properties, what follows from them, and files."""
+"""The certificate of metrics: scores of representations with known properties, what follows from them, and files.
 
-from collections.abc import Iterator, Sequence
+Eight boundary cases, three sweeps and a curve over sample sizes (Julka et al. 2024, §IV), for any metrics, with many
+seeds in one program. Each (representation, metric) is its own cell in the study's directory, so that a run can be
+resumed.
+"""
+
+import dataclasses
+import functools
+import itertools
+import time
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jaxdis._core import executor
 from jaxdis._core.files import write_csv
+from jaxdis._core.options import Count, Share, check_fields
+from jaxdis._core.precision import single_precision
 from jaxdis.data import synthetic
-from jaxdis.metrics import METRICS
-from jaxdis.metrics._metric import ASPECTS, Column
-from jaxdis.study._store import publish
+from jaxdis.evaluation._member import MemberCodes, Shared, scalars, score_member
+from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._metric import ASPECTS, TRAIN_SHARE, Column, prepared_for, sources_of
+from jaxdis.metrics._plan import Plan, plan_of
+from jaxdis.study._cost import RECORD_BYTES, score_seconds
+from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES
+from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, run
+from jaxdis.study._store import Store, cell_id, publish
 
 # A case is expected high when it has all that the column claims, else low; this is what divides high from low.
 MIDDLE = 0.5
@@ -210,3 +229,303 @@ def _sizes(sizes, differences, certificate: Certificate) -> Rows:
     for name, seconds in certificate.seconds.items():
         rows += [("seconds", size, name, f"{value:.6g}") for size, value in zip(sizes, seconds, strict=True)]
     return ("what", "samples", "name", "value"), rows
+
+
+# Raised whenever a number may change for the same specification.
+NUMERICS = 13
+# Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
+FACTOR_BINS = 20
+
+MOST_SEEDS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What is drawn and scored. The defaults are the paper's, except that it has 50 seeds and its code 25.
+
+    Attributes:
+      metrics: (name, metric) pairs; see :meth:`of`.
+      seeds: how many seeds per case and per point in a sweep.
+      case_samples, sweep_samples: samples per representation; no cases if ``case_samples`` is 0.
+      num_factors: how many factors, and codes, a sweep has.
+      warp, rotation, noise: the points in the sweeps.
+      sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve if empty.
+      size_seeds: how many seeds that curve has, which averages over all eight cases.
+    """
+
+    metrics: tuple[tuple[str, Metric], ...]
+    seeds: int = 25
+    case_samples: int = 50_000
+    sweep_samples: int = 20_000
+    num_factors: Count = 6
+    warp: tuple[Share, ...] = tuple(n / 10 for n in range(11))
+    rotation: tuple[Share, ...] = tuple(n / 10 for n in range(6))
+    noise: tuple[Share, ...] = tuple(n / 10 for n in range(11))
+    sizes: tuple[int, ...] = (100, 1000, 10_000, 50_000)
+    full_size: int = 100_000
+    size_seeds: int = 10
+
+    name: ClassVar = "calibration"
+    title: ClassVar = "What each metric responds to: modularity, compactness or explicitness"
+
+    def __post_init__(self):
+        check_fields(self)
+        for name in ("seeds", "size_seeds"):
+            if not 0 < getattr(self, name) <= MOST_SEEDS:
+                raise ValueError(f"{name}: must be 1 to {MOST_SEEDS:,}, got {getattr(self, name):,}")
+        samples = {"case_samples": self.case_samples, "sweep_samples": self.sweep_samples, "full_size": self.full_size}
+        for name, n in [*samples.items(), *(("sizes", size) for size in self.sizes)]:
+            if not FEWEST_SAMPLES <= n <= MOST_SAMPLES and not (name == "case_samples" and n == 0):
+                raise ValueError(f"{name}: must have {FEWEST_SAMPLES} to {MOST_SAMPLES:,} samples, got {n:,}")
+        if not self.parts():
+            raise ValueError("parts: needs cases, sweeps or sizes, got none")
+        if self.sizes and max(self.sizes) > self.full_size:
+            raise ValueError(f"sizes: must be at most the full size, {self.full_size:,}, got {max(self.sizes):,}")
+
+    @classmethod
+    def of(cls, metrics="all", **sizes) -> "Calibration":
+        """``metrics``: ``"all"``, a name, names, or a mapping from column names to metrics."""
+        return cls(plan_of(metrics), **sizes)
+
+    def resized(self, seeds: int | None = None, samples: int | None = None) -> "Calibration":
+        """The same parts with more or fewer seeds, or samples in every representation."""
+        changes: dict = {} if seeds is None else {"seeds": seeds, "size_seeds": seeds}
+        if samples is not None:
+            sizes = tuple(size for size in self.sizes if size < samples) or ((samples // 3,) if self.sizes else ())
+            cases = samples if self.case_samples else 0
+            changes |= {"case_samples": cases, "sweep_samples": samples, "sizes": sizes, "full_size": samples}
+        return dataclasses.replace(self, **changes)
+
+    def describe(self) -> dict:
+        """A directory's identity: all sizes, but not the metrics, since a directory may hold any of them."""
+        sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del sizes["metrics"]
+        return {"name": "calibration", "numerics": NUMERICS, **sizes}
+
+    def parts(self) -> list["Part"]:
+        names = synthetic.CASES if self.case_samples else ()
+        cases = [Part("calibration", case, self.case_samples, self.seeds) for case in names]
+        points = {kind: getattr(self, kind) for kind in SWEEPS}
+        shape = ("", self.sweep_samples, self.seeds)
+        sweeps = [Part(kind, *shape, alphas, self.num_factors) for kind, alphas in points.items() if alphas]
+        sizes = itertools.product((*self.sizes, self.full_size) if self.sizes else (), synthetic.CASES)
+        return cases + sweeps + [Part("calibration", c, self.full_size, self.size_seeds, rows=n) for n, c in sizes]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Representations that one program draws and scores: all seeds for a case, or for all points in a sweep."""
+
+    kind: str
+    case: str
+    num_samples: int
+    seeds: int
+    points: tuple[float, ...] = (0.0,)
+    num_factors: int = 0
+    rows: int = 0
+
+    def readable(self, metrics: Plan) -> Plan:
+        """The metrics; those that would leave out a sweep's continuous factors cut them into bins."""
+        if self.kind not in SWEEPS:
+            return metrics
+        in_bins = {
+            name: metric.with_options(factor_bins=FACTOR_BINS)
+            for name, metric in metrics
+            if metric.all_options.get("factor_bins", 0) is None
+        }
+        return tuple((name, in_bins.get(name, metric)) for name, metric in metrics)
+
+    def cell(self, metric: Metric) -> dict:
+        return {"kind": "score", "part": dataclasses.asdict(self), "metric": metric.describe(), "numerics": NUMERICS}
+
+
+@single_precision
+def score_part(part: Part, plan: Plan) -> dict[str, dict]:
+    """All seeds and points in a part: each metric's columns as lists, and seconds per representation, compiled."""
+    count = len(part.points) * part.seeds
+    alike, which = _alike(part)
+    members = {
+        "number": np.tile(np.arange(part.seeds, dtype=np.uint32), len(part.points)),
+        "point": np.repeat(np.array(part.points, np.float32), part.seeds),
+        "which": np.full(count, which, np.int32),
+    }
+    program = (plan, alike)
+    results = executor.map_members(_score, program, members, ())
+    seconds = None
+    if part.rows:  # the curve over sizes also measures time: once more, compiled
+        started = time.perf_counter()
+        executor.map_members(_score, program, members, ())
+        seconds = (time.perf_counter() - started) / count
+    columns = {
+        name: {name if field == "score" else f"{name}.{field}": values.tolist() for field, values in fields.items()}
+        for name, fields in results.items()
+    }
+    return {name: {"columns": columns[name], "seconds": seconds} for name, _ in plan}
+
+
+class Alike(NamedTuple):
+    """Representations with one shape, which share a program: kinds and cases, samples drawn, samples kept, factors."""
+
+    names: tuple[tuple[str, str], ...]
+    num_samples: int
+    rows: int
+    num_factors: int
+
+    def draw(self, name: tuple[str, str], point, key):
+        kind, case = name
+        if kind == "calibration":
+            codes, factors = synthetic.calibration(case, key, self.num_samples)
+        else:
+            codes, factors = getattr(synthetic, kind)(point, key, self.num_samples, num_factors=self.num_factors)
+        return codes[: self.rows], factors.take(jnp.arange(self.rows))
+
+
+def _alike(part: Part) -> tuple[Alike, int]:
+    """The representations that share a program with a part, and the part's place among them."""
+    if part.kind == "calibration":
+        shape = _shape_of(part.case)
+        names = tuple(("calibration", case) for case in synthetic.CASES if _shape_of(case) == shape)
+    else:
+        names = tuple((kind, "") for kind in SWEEPS)
+    alike = Alike(names, part.num_samples, part.rows or part.num_samples, part.num_factors)
+    return alike, names.index((part.kind, part.case))
+
+
+@functools.cache
+def _shape_of(case: str) -> tuple[int, int]:
+    """How many codes and factors a case has."""
+
+    def drawn():
+        codes, factors = synthetic.calibration(case, jax.random.key(0), 2)
+        return codes, factors.values
+
+    codes, values = jax.eval_shape(drawn)
+    return codes.shape[1], values.shape[1]
+
+
+def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
+    """One representation, drawn and scored. Traced."""
+    plan, alike = program
+    draw_key, key = jax.random.split(jax.random.fold_in(jax.random.key(0), member["number"]))
+    draws = [functools.partial(alike.draw, name) for name in alike.names]
+    codes, factors = jax.lax.switch(member["which"], draws, member["point"], draw_key)
+    n = alike.rows
+    rows = jax.random.permutation(jax.random.fold_in(key, 1), n)
+    cut = round(n * TRAIN_SHARE)
+    sources = sources_of(metric for _, metric in plan)
+    member_codes = MemberCodes(jnp.uint32(0), codes, None, None, None)
+    split = (rows[:cut], rows[cut:]) if any(spec.reads.test for spec in sources) else (None, None)
+    shared = Shared(key, factors, None, None, *split, prepared_for(sources, key, factors))
+    results, _ = score_member(plan, member_codes, shared)
+    return {name: scalars(result) for name, result in results.items()}
+
+
+def certificate_of(calibration: Calibration, results: dict) -> Certificate:
+    cases, sweeps, sizes, seconds = {}, {}, {}, {}
+    for (part, name), result in results.items():
+        if part.rows:
+            seconds.setdefault(name, []).append(result["seconds"])
+        for column, values in result["columns"].items():
+            values = np.array([np.nan if value is None else value for value in values], float)
+            if part.rows:
+                sizes.setdefault(column, []).append(values)
+            elif part.kind == "calibration":
+                cases.setdefault(column, []).append(values)
+            else:
+                sweeps.setdefault(part.kind, {})[column] = values.reshape(len(part.points), part.seeds)
+    by_size = (-1, len(synthetic.CASES))
+    return Certificate(
+        {column: np.stack(values) for column, values in cases.items()},
+        sweeps,
+        {column: np.stack(values).reshape(*by_size, calibration.size_seeds) for column, values in sizes.items()},
+        {name: np.reshape(values, by_size).mean(axis=1) for name, values in seconds.items()},
+    )
+
+
+class CalibrationWork:
+    """See :class:`jaxdis.study.Work`. A batch's members are a part's number and metric names."""
+
+    def __init__(self, study: Calibration):
+        self.study = study
+        self._parts = study.parts()
+
+    def describe(self) -> dict:
+        return self.study.describe()
+
+    def wanted(self) -> dict[str, set[str]]:
+        return {"score": {name for part in self._parts for name in self._ids(part).values()}}
+
+    def missing(self, store: Store) -> Iterator[Batch]:
+        done = store.ids("score")
+        for number, part in enumerate(self._parts):
+            ids = self._ids(part)
+            for plan in _plans(part, part.readable(self.study.metrics)):
+                names = tuple(name for name, _ in plan if ids[name] not in done)
+                if names:
+                    yield Batch("score", (number, *names), len(names))
+
+    def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
+        number, *names = batch.members
+        part = self._parts[number]
+        metrics = dict(part.readable(self.study.metrics))
+        results = score_part(part, tuple((name, metrics[name]) for name in names))
+        for name in names:
+            store.publish("score", part.cell(metrics[name]), results[name])
+
+    def finish(self, store: Store) -> Path:
+        return write_certificate(self.study, self.certificate(store), store.root)[0]
+
+    def digest(self, store: Store) -> Digest | None:
+        certificate = self.certificate(store)
+        if not certificate.cases:
+            return None
+        title = "How far each aspect moves each score from low to high"
+        return Digest(title, *short_response_table(certificate), "* responds to it")
+
+    def report(self, store: Store) -> Path:
+        return self.finish(store)
+
+    def certificate(self, store: Store) -> Certificate:
+        """All scores, from the records."""
+        results = {}
+        for part in self._parts:
+            results |= {(part, name): store.result("score", cell) for name, cell in self._ids(part).items()}
+        return certificate_of(self.study, results)
+
+    def costs(self) -> dict[str, Totals]:
+        seconds = 0.0
+        for part in self._parts:
+            times = len(part.points) * part.seeds * (2 if part.rows else 1)
+            each = score_seconds(self.study.metrics, part.rows or part.num_samples, part.num_factors or 10)
+            seconds += times * each
+        return {"score": Totals(0.0, seconds, float(RECORD_BYTES * len(self.wanted()["score"])))}
+
+    def _ids(self, part: Part) -> dict[str, str]:
+        return {name: cell_id(part.cell(metric)) for name, metric in part.readable(self.study.metrics)}
+
+
+def _plans(part: Part, metrics: Plan) -> list[Plan]:
+    """Metrics that share a program: those on one relation, which is computed once; none if time is measured."""
+    if part.rows:
+        return [(pair,) for pair in metrics]
+    sharing: dict[Hashable, list] = {}
+    for name, metric in metrics:
+        sharing.setdefault(getattr(metric, "relation", metric), []).append((name, metric))
+    return [tuple(plan) for plan in sharing.values()]
+
+
+WORKS[Calibration] = CalibrationWork
+
+
+def calibrate(calibration: Calibration, out: str | Path, **arguments) -> Certificate:
+    """Score every representation with every metric and write tables and figures; stored cells are not recomputed.
+
+    Args:
+      out: a directory for this calibration alone; another choice of metrics may share it, other sizes may not.
+      arguments: ``executor`` and ``progress`` of :func:`jaxdis.study.run`.
+
+    Raises:
+      StoreError: if the directory holds something else.
+    """
+    run(calibration, out, **arguments)
+    return CalibrationWork(calibration).certificate(Store(out))

@@ -19,7 +19,7 @@ from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import Column
 from jaxdis.models._encoding import decodes
 from jaxdis.models._images import Images
-from jaxdis.models._traversal import reconstructions, traversals
+from jaxdis.models._zoo import reconstructions, traversals
 from jaxdis.models.methods.slots._base import SlotMethod
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups
@@ -313,8 +313,8 @@ def _scenes(study: Study, store: Store, member: Member) -> str:
     """Scenes, what slots show of them before and after probing, and which objects the slots hold."""
     arrays = store.arrays("encode", member.encode)
     training = study.trainings[member.training]
-    drawn, render = scenes_of(training, study.sampling)
-    scenes = np.asarray(Images.of(render)(drawn.factors.values[:SHOWN], jax.random.key(study.sampling.seed)))
+    drawn = scenes_of(training, study.sampling)
+    scenes = np.asarray(Images.of(drawn.render)(drawn.rows[:SHOWN], jax.random.key(study.sampling.seed)))
     rows, slots = {"scene": scenes}, None
     if isinstance(training.config.method, SlotMethod):
         parts = models.slot_parts(member_zoo(study, store, member), scenes)

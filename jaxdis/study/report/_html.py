@@ -14,8 +14,6 @@ class Html(str):
 
 
 class Picture(NamedTuple):
-    """A figure with what it shows."""
-
     caption: str
     figure: Any
 

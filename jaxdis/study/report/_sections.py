@@ -105,7 +105,6 @@ def _means(subject: Subject) -> str:
 
 
 def agreement(subject: Subject) -> str:
-    """Rank correlation between metrics."""
     names = subject.varying()
     if len(names) < 2 or len(subject) < 3:
         return ""

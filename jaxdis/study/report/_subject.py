@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from jaxdis.encoders._slot_metrics import SlotMetric
+from jaxdis.encoders._evaluate_slots import SlotMetric
 from jaxdis.evaluation._notes import Known
 from jaxdis.metrics import Metric
+from jaxdis.metrics._between_members import Udr
 from jaxdis.metrics._metric import ASPECTS, Column
-from jaxdis.metrics._seed_metrics import Udr
 from jaxdis.models import Variant
 from jaxdis.study._definition import Member, Study, metric_of
 from jaxdis.study.report import _statistics as results
@@ -24,12 +24,7 @@ from jaxdis.study.report._statistics import UNSAID, Table
 class Subject:
     """A report's members: ``table`` as in ``results.csv``, and ``names``, its columns with scores.
 
-    Attributes:
-      metrics: pairs as in a study.
-      variants: of models, by the names in the column ``model``.
-      samples, sampled: how many samples are scored, and which, in words.
-      factors: what is known about them; empty for the data sets of a study.
-      study: what trained the models; None if they were trained elsewhere.
+    ``factors`` is empty for the data sets of a study; ``study`` is None for members trained elsewhere.
     """
 
     metrics: tuple[tuple[str, Metric | Udr | SlotMetric], ...]
@@ -99,7 +94,6 @@ class Subject:
         return claimed[0] if len(claimed) == 1 else None
 
     def lower_is_better(self, name: str) -> bool:
-        """Whether a column is best when it is low."""
         metrics = dict(self.metrics)
         column = Column.read(name, metrics)
         return column.field in metrics[column.metric].errors

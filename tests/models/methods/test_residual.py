@@ -10,7 +10,7 @@ import pytest
 from jaxdis import models
 from jaxdis._core.kernels.convolution import convolution
 from jaxdis._core.platforms import tracing_for
-from jaxdis.models._traversal import traversals
+from jaxdis.models._zoo import traversals
 from jaxdis.models.methods import _infogan as infogan
 from jaxdis.models.methods import _resnet_vae as resnet_vae
 from jaxdis.models.networks._layers import shapes_of

@@ -7,7 +7,7 @@ import pytest
 import jaxdis
 from jaxdis import Direct, Factors, Spec, models
 from jaxdis.data import _teapot as teapot
-from jaxdis.papers.eastwood2018._regression import forest_regression
+from jaxdis.papers.eastwood2018._run import forest_regression
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 COUNT, TRAIN, TEST = 16_384, 8000, 2048

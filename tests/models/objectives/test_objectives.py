@@ -184,7 +184,7 @@ def test_terms_that_overflow_do_not_leak_through_a_zero_weight():
 
 def test_a_users_objective_is_one_function_and_one_row(images, monkeypatch):
     def quadratic(terms, hyperparameters):
-        return terms.reconstruction + hyperparameters.kl * losses.divergence(terms) ** 2
+        return terms.reconstruction + hyperparameters.kl * losses.divergence(terms.mean, terms.log_variance) ** 2
 
     monkeypatch.setitem(models.OBJECTIVES, "quadratic", models.Objective(table.beta, "beta", quadratic))
     keys, hyper, labels = models.members({"quadratic": {"beta": [0.0, 10.0]}})

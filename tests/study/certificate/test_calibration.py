@@ -12,11 +12,13 @@ from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.julka2024._page import beside_table_two
 from jaxdis.papers.julka2024._run import table_two_metrics
 from jaxdis.study._run_study import Digest
-from jaxdis.study.certificate import _calibration as calibration
-from jaxdis.study.certificate import _calibration as work
-from jaxdis.study.certificate._calibration import Calibration, Certificate, calibrate
+from jaxdis.study.certificate import _certificate as calibration
+from jaxdis.study.certificate import _certificate as work
 from jaxdis.study.certificate._certificate import (
     ASPECTS,
+    Calibration,
+    Certificate,
+    calibrate,
     claims_of,
     differences_of,
     responses,

@@ -10,7 +10,7 @@ from scipy import stats
 from jaxdis import METRICS
 from jaxdis._core.spec import Spec
 from jaxdis.metrics import Blend, Direct
-from jaxdis.papers.eastwood2018._regression import lasso_regression
+from jaxdis.papers.eastwood2018._run import lasso_regression
 from jaxdis.study import Sampling, Study
 from jaxdis.study.report import _sections as sections
 from jaxdis.study.report._answer import answer, best_member, lead, ranking

@@ -65,16 +65,10 @@ def mixture_log_likelihood(
 ):
     """``log Σ_k m_k N_k`` for every term in the sum over an image.
 
-    Args:
-      log_likelihoods: for each channel under each slot.
-      mixture: ``"channel"``: every channel in a pixel has its own mixture, as in the released code for the library's
-        three models, ``[n, h, w, c]``; ``"pixel"``: all channels in a pixel come from one slot, as in Burgess et al.
-        2019 and Greff et al. 2019, ``[n, h, w, 1]``.
-
-    Contract:
-
-    - With ``"channel"``, slots may divide one pixel's channels among themselves. The likelihood can then be high while
-      the mixture's mean, which is the reconstruction, is far from the image.
+    With ``"channel"``, every channel in a pixel has its own mixture, as in the released code for the library's three
+    models, ``[n, h, w, c]``; slots may then divide a pixel's channels among themselves, and the likelihood can be high
+    while the mixture's mean, which is the reconstruction, is far from the image. With ``"pixel"``, all channels in a
+    pixel come from one slot, as in Burgess et al. 2019 and Greff et al. 2019, ``[n, h, w, 1]``.
     """
     if mixture == "pixel":
         log_likelihoods = log_likelihoods.sum(-1, keepdims=True)
@@ -109,18 +103,14 @@ def mask_divergence(log_masks: Float[Array, "s n h w"], log_priors: Float[Array,
 
     Source: Engelcke et al.'s released code (2020).
     """
-    masks, priors = (_floored(log_shares) for log_shares in (log_masks, log_priors))
+    floored = (jnp.maximum(jnp.exp(log_shares), 1e-5) for log_shares in (log_masks, log_priors))
+    masks, priors = (shares / shares.sum(0, keepdims=True) for shares in floored)
     return (masks * (jnp.log(masks) - jnp.log(priors))).sum((0, 2, 3))
 
 
 def softplus_deviation(values: Array) -> Array:
     """``softplus(v + ½) + 1e-8``: posteriors' standard deviations; Engelcke et al.'s released code (2020)."""
     return jax.nn.softplus(values + 0.5) + 1e-8
-
-
-def _floored(log_shares: Array) -> Array:
-    shares = jnp.maximum(jnp.exp(log_shares), 1e-5)
-    return shares / shares.sum(0, keepdims=True)
 
 
 class Parts(NamedTuple):
@@ -291,12 +281,10 @@ class SlotMethod(Method):
         return Parts.of(masks, pictures)
 
     def decode_parts(self, params: Model, codes: Float[Array, "n s d"]) -> Parts:
-        """What slots with given codes show."""
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
             return Parts.of(*self.draw(params, jnp.swapaxes(codes, 0, 1)))
 
     def decode(self, params: Model, codes: Float[Array, "n s d"]) -> Float[Array, "n h w c"]:
-        """Expected images, in [0, 1]."""
         return self.decode_parts(params, codes).reconstruction
 
 

@@ -11,26 +11,9 @@ from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.methods._optimizer import split
-from jaxdis.models.methods.slots._base import (
-    Model,
-    SlotMethod,
-    log_normal,
-    masked,
-    mixture_error,
-    over_slots,
-    softplus_deviation,
-    stick_breaking,
-)
-from jaxdis.models.networks._layers import (
-    Dense,
-    Lstm,
-    Perceptron,
-    blank_statistics,
-    draw,
-    draw_lstm,
-    normalized,
-    shapes_of,
-)
+from jaxdis.models.methods.slots import _base as base
+from jaxdis.models.networks import _layers as layers
+from jaxdis.models.networks._layers import draw
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, GatedDecoder, GatedEncoder, SlotEncoder
 
 
@@ -68,17 +51,17 @@ class Draw(NamedTuple):
     def of(cls, outputs: Array, noise: Array) -> "Draw":
         """From an encoder's outputs."""
         mean, raw = jnp.split(outputs, 2, axis=-1)
-        deviation = softplus_deviation(raw)
+        deviation = base.softplus_deviation(raw)
         return cls(mean, deviation, mean + deviation * noise)
 
     def divergence(self, prior: tuple[Array, Array]) -> Array:
         """The draws' ``log q − log p``, summed over slots and codes, mean over images."""
-        terms = log_normal(self.codes, self.mean, self.deviation) - log_normal(self.codes, *prior)
+        terms = base.log_normal(self.codes, self.mean, self.deviation) - base.log_normal(self.codes, *prior)
         return terms.sum((0, 2)).mean()
 
 
 @dataclasses.dataclass(frozen=True)
-class Genesis(SlotMethod):
+class Genesis(base.SlotMethod):
     """GENESIS (Engelcke et al. 2020), whose KL divergences are weighed by GECO.
 
     A convolutional network extracts features ``h`` from the image, and a recurrent one codes for masks: ``q(u_1 | h)``,
@@ -145,15 +128,15 @@ class Genesis(SlotMethod):
             "mask_decoder": GatedDecoder(self.mask_decoder, self.mask_strides[::-1], tuple(size)),
             "encoder": SlotEncoder(self.encoder, self.encoder_hidden, 2 * self.num_codes, elu),
             "decoder": BroadcastDecoder(self.decoder, channels, tuple(size), elu),
-            "first": Dense(2 * u),
-            "next": Dense(2 * u),
-            "prior": Dense(2 * u),
-            "component_prior": Perceptron((self.prior_units, self.prior_units, 2 * self.num_codes), elu),
-            "memory": Lstm(self.units),
-            "prior_memory": Lstm(self.prior_units),
+            "first": layers.Dense(2 * u),
+            "next": layers.Dense(2 * u),
+            "prior": layers.Dense(2 * u),
+            "component_prior": layers.Perceptron((self.prior_units, self.prior_units, 2 * self.num_codes), elu),
+            "memory": layers.Lstm(self.units),
+            "prior_memory": layers.Lstm(self.prior_units),
         }
 
-    def begin_model(self, key) -> Model:
+    def begin_model(self, key) -> base.Model:
         u, images = self.num_mask_codes, jnp.zeros((1, *self.image_shape))
         masked_images, vector = jnp.pad(images, ((0, 0), (0, 0), (0, 0), (0, 1))), lambda d: jnp.zeros((1, d))
         inputs = {
@@ -168,14 +151,16 @@ class Genesis(SlotMethod):
             "memory": (_blank_memory(1, self.units), vector(self.features + u)),
             "prior_memory": (_blank_memory(1, self.prior_units), vector(u)),
         }
-        shapes = {name: shapes_of(self.networks[name], *like) for name, like in inputs.items()}
+        shapes = {name: layers.shapes_of(self.networks[name], *like) for name, like in inputs.items()}
         of_params, names = {name: variables["params"] for name, variables in shapes.items()}, list(shapes)
         *keys, heads_key, memory_key, prior_key = jax.random.split(key, 7)
         params = {name: draw(key, of_params[name], "torch") for key, name in zip(keys, names[:4], strict=True)}
         params |= draw(heads_key, {name: of_params[name] for name in names[4:8]}, "torch")
-        params["memory"] = draw_lstm(memory_key, of_params["memory"])
-        params["prior_memory"] = draw_lstm(prior_key, of_params["prior_memory"])
-        return Model(params, {name: blank_statistics(shapes[name]) for name in ("mask_encoder", "mask_decoder")})
+        params["memory"] = layers.draw_lstm(memory_key, of_params["memory"])
+        params["prior_memory"] = layers.draw_lstm(prior_key, of_params["prior_memory"])
+        return base.Model(
+            params, {name: layers.blank_statistics(shapes[name]) for name in ("mask_encoder", "mask_decoder")}
+        )
 
     def noise(self, key, n: int) -> tuple[Array, Array]:
         mask_key, key = jax.random.split(key)
@@ -183,7 +168,7 @@ class Genesis(SlotMethod):
         return tuple(random.normal(key, (self.num_slots, n, length)) for key, length in lengths)
 
     def loss(
-        self, model: Model, multiplier, noise, hyperparameters: Settings, images
+        self, model: base.Model, multiplier, noise, hyperparameters: Settings, images
     ) -> tuple[Array, tuple[Losses, dict]]:
         h, (mask_noise, noise) = hyperparameters, noise
         of_masks, of_encoder = self._mask_codes(model, images, mask_noise, training=True)
@@ -191,7 +176,7 @@ class Genesis(SlotMethod):
         of_pictures, errors = self._pictured(model.params, images, log_masks, noise, h.deviation)
         error = errors.mean()
         mask_kl = of_masks.divergence(self._mask_prior(model.params, of_masks.codes))
-        picture_prior = _bounded(over_slots(self.network("component_prior", model.params), of_masks.codes))
+        picture_prior = _bounded(base.over_slots(self.network("component_prior", model.params), of_masks.codes))
         kl = of_pictures.divergence(picture_prior)
         statistics = {"mask_encoder": of_encoder, "mask_decoder": of_decoder}
         if not self.regularized:
@@ -209,7 +194,7 @@ class Genesis(SlotMethod):
         def of_part(images, log_masks, noise):
             codes = self._picture_codes(params, images, log_masks, noise)
             pictures = self._pictures(params, codes.codes)
-            return codes, mixture_error(images, pictures, log_masks, deviations, self.mixture)
+            return codes, base.mixture_error(images, pictures, log_masks, deviations, self.mixture)
 
         if self.micro_batch is None:
             return of_part(images, log_masks, noise)
@@ -219,19 +204,19 @@ class Genesis(SlotMethod):
         joined = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(self.num_slots, len(images), -1), codes)
         return joined, errors.reshape(-1)
 
-    def explain(self, model: Model, images) -> tuple[Array, Array, Array]:
+    def explain(self, model: base.Model, images) -> tuple[Array, Array, Array]:
         silence = jnp.zeros((self.num_slots, 1, 1))
         mask_codes = self._mask_codes(model, images, silence, training=False)[0].codes
         log_masks, _ = self._log_masks(model, mask_codes, training=False)
         codes = self._picture_codes(model.params, images, log_masks, silence).codes
         return jnp.concatenate([mask_codes, codes], -1), jnp.exp(log_masks), self._pictures(model.params, codes)
 
-    def draw(self, model: Model, codes) -> tuple[Array, Array]:
+    def draw(self, model: base.Model, codes) -> tuple[Array, Array]:
         mask_codes, codes = jnp.split(codes, [self.num_mask_codes], axis=-1)
         log_masks, _ = self._log_masks(model, mask_codes, training=False)
         return jnp.exp(log_masks), self._pictures(model.params, codes)
 
-    def _mask_codes(self, model: Model, images, noise, *, training: bool) -> tuple[Draw, dict]:
+    def _mask_codes(self, model: base.Model, images, noise, *, training: bool) -> tuple[Draw, dict]:
         """Codes for masks, and their encoder's running moments."""
         n, name = len(images), "mask_encoder"
         features, statistics = self._normalized(model, name, images, training=training)
@@ -248,20 +233,22 @@ class Genesis(SlotMethod):
         draws = Draw(*(jnp.concatenate([initial[None], more]) for initial, more in zip(first, later, strict=True)))
         return draws, statistics
 
-    def _log_masks(self, model: Model, codes: Float[Array, "s n d"], *, training: bool):
+    def _log_masks(self, model: base.Model, codes: Float[Array, "s n d"], *, training: bool):
         """Log masks ``[s, n, h, w]``, and their decoder's running moments."""
         flat = codes.reshape(-1, codes.shape[2])
         logits, statistics = self._normalized(model, "mask_decoder", flat, training=training)
-        return stick_breaking(logits.reshape(*codes.shape[:2], *logits.shape[1:])[:-1]), statistics
+        return base.stick_breaking(logits.reshape(*codes.shape[:2], *logits.shape[1:])[:-1]), statistics
 
-    def _normalized(self, model: Model, name: str, inputs, *, training: bool) -> tuple[Array, dict]:
-        return normalized(self.networks[name], model.params[name], model.statistics[name], inputs, training=training)
+    def _normalized(self, model: base.Model, name: str, inputs, *, training: bool) -> tuple[Array, dict]:
+        return layers.normalized(
+            self.networks[name], model.params[name], model.statistics[name], inputs, training=training
+        )
 
     def _picture_codes(self, params: dict, images, log_masks, noise) -> Draw:
-        return Draw.of(over_slots(self.network("encoder", params), masked(images, log_masks)), noise)
+        return Draw.of(base.over_slots(self.network("encoder", params), base.masked(images, log_masks)), noise)
 
     def _pictures(self, params: dict, codes: Float[Array, "s n d"]) -> Float[Array, "s n h w c"]:
-        return jax.nn.sigmoid(over_slots(self.network("decoder", params), codes))
+        return jax.nn.sigmoid(base.over_slots(self.network("decoder", params), codes))
 
     def _mask_prior(self, params: dict, codes: Float[Array, "s n d"]) -> tuple[Array, Array]:
         """Means and standard deviations of ``p(u_k | u_{k−1}, …)``."""

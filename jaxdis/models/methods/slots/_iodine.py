@@ -40,14 +40,9 @@ class Posterior(NamedTuple):
 class Scene(NamedTuple):
     """What slots' codes describe, and how well it fits the images.
 
-    Attributes:
-      pictures: ``[s, n, h, w, c]``, from each slot.
-      masks: ``[s, n, h, w]``, what share of each pixel belongs to each slot.
-      logits: ``[s, n, h, w]``, for the masks.
-      likelihoods: ``[s, n, h, w, c]``, log-likelihood of each value in the image under each slot alone.
-      mixed: ``[n, h, w, c]`` or ``[n, h, w, 1]``, log-likelihood under the mixture of all slots.
-      error: ``[n]``, each image's negative log-likelihood.
-      kl: ``[n]``, how far all slots' posteriors diverge from the prior.
+    ``pictures [s, n, h, w, c]``; ``masks`` and their ``logits [s, n, h, w]``; ``likelihoods [s, n, h, w, c]``, in logs,
+    under each slot alone; ``mixed [n, h, w, c or 1]``, under the mixture; each image's negative log-likelihood
+    ``error [n]`` and ``kl [n]``, of all slots' posteriors from the prior.
     """
 
     pictures: Array
@@ -165,8 +160,7 @@ class Iodine(SlotMethod):
     def refine(self, model: Model, noise: Array, deviation: Array, images) -> tuple[Array, Array, Posterior]:
         """Errors and KL divergences ``[T + 1, n]``, before and after each refinement, and the last posterior.
 
-        Args:
-          noise: ``[T + 1, s, n, d]``, or with 1 instead of n.
+        ``noise`` is ``[T + 1, s, n, d]``, or with 1 instead of n.
         """
         shape = (self.num_slots, len(images), self.num_codes)
         start = Posterior(*(jnp.broadcast_to(model.params["start"][name], shape) for name in Posterior._fields))

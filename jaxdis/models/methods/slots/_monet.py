@@ -11,16 +11,7 @@ from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.methods._optimizer import RmsProp
-from jaxdis.models.methods.slots._base import (
-    Model,
-    SlotMethod,
-    log_normal,
-    mask_divergence,
-    masked,
-    mixture_error,
-    over_slots,
-    softplus_deviation,
-)
+from jaxdis.models.methods.slots import _base as base
 from jaxdis.models.networks._layers import begin
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, SlotEncoder, Unet
 
@@ -48,7 +39,7 @@ class Losses(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Monet(SlotMethod):
+class Monet(base.SlotMethod):
     """MONet (Burgess et al. 2019), whose KL divergence is weighed by GECO as in Dang-Nhu 2022.
 
     With the scope ``s_1 = 1``, an attention network ``a`` cuts masks ``m_k = s_k σ(a(x, log s_k))`` off the scope,
@@ -101,13 +92,13 @@ class Monet(SlotMethod):
             "decoder": BroadcastDecoder(self.decoder, channels + 1, tuple(size), relu),
         }
 
-    def begin_model(self, key) -> Model:
+    def begin_model(self, key) -> base.Model:
         height, width, channels = self.image_shape
         inputs = jnp.zeros((1, height, width, channels + 1))
         inputs = {"attention": inputs, "encoder": inputs, "decoder": jnp.zeros((1, self.num_codes))}
         networks = self.networks.items()
         keys = jax.random.split(key, len(networks))
-        return Model(
+        return base.Model(
             {name: begin(key, net, inputs[name])[0] for key, (name, net) in zip(keys, networks, strict=True)}, {}
         )
 
@@ -115,7 +106,7 @@ class Monet(SlotMethod):
         return random.normal(key, (self.num_slots, n, self.num_codes))
 
     def loss(
-        self, model: Model, multiplier, noise, hyperparameters: Settings, images
+        self, model: base.Model, multiplier, noise, hyperparameters: Settings, images
     ) -> tuple[Array, tuple[Losses, dict]]:
         h = hyperparameters
         log_masks = self.attend(model, images)
@@ -124,8 +115,8 @@ class Monet(SlotMethod):
         pictures, log_priors = self._decoded(model, codes)
         deviations = jnp.concatenate([h.background_deviation.reshape(1), jnp.repeat(h.deviation, self.num_slots - 1)])
         of_error = log_priors if self.decoder_masks else log_masks
-        error = mixture_error(images, pictures, of_error, deviations, self.mixture).mean()
-        mask_kl = mask_divergence(log_masks, log_priors).mean()
+        error = base.mixture_error(images, pictures, of_error, deviations, self.mixture).mean()
+        mask_kl = base.mask_divergence(log_masks, log_priors).mean()
         kl = self._divergence(mean, deviation, codes)
         loss = error + h.gamma * mask_kl
         if not self.regularized:
@@ -133,36 +124,36 @@ class Monet(SlotMethod):
         loss = loss + multiplier * kl
         return loss, (Losses(loss, error, kl, mask_kl, multiplier), {})
 
-    def explain(self, model: Model, images) -> tuple[Array, Array, Array]:
+    def explain(self, model: base.Model, images) -> tuple[Array, Array, Array]:
         log_masks = self.attend(model, images)
         codes, _ = self._posterior(model, images, log_masks)
         pictures, log_priors = self._decoded(model, codes)
         return codes, jnp.exp(log_priors if self.decoder_masks else log_masks), pictures
 
-    def draw(self, model: Model, codes) -> tuple[Array, Array]:
+    def draw(self, model: base.Model, codes) -> tuple[Array, Array]:
         pictures, log_priors = self._decoded(model, codes)
         return jnp.exp(log_priors), pictures
 
-    def attend(self, model: Model, images: Float[Array, "n h w c"]) -> Float[Array, "s n h w"]:
+    def attend(self, model: base.Model, images: Float[Array, "n h w c"]) -> Float[Array, "s n h w"]:
         """Log masks that the attention network cuts."""
         attention = self.network("attention", model.params)
 
         def cut(log_scope, _):
-            logits = attention(masked(images, log_scope[None])[0])
+            logits = attention(base.masked(images, log_scope[None])[0])
             return log_scope + jax.nn.log_sigmoid(-logits), log_scope + jax.nn.log_sigmoid(logits)
 
         rest, log_masks = jax.lax.scan(cut, jnp.zeros(images.shape[:3]), length=self.num_slots - 1)
         return jnp.concatenate([log_masks, rest[None]])
 
-    def _posterior(self, model: Model, images, log_masks) -> tuple[Array, Array]:
+    def _posterior(self, model: base.Model, images, log_masks) -> tuple[Array, Array]:
         """The codes' means and standard deviations, ``[s, n, d]``."""
-        outputs = over_slots(self.network("encoder", model.params), masked(images, log_masks))
+        outputs = base.over_slots(self.network("encoder", model.params), base.masked(images, log_masks))
         mean, raw = jnp.split(outputs, 2, axis=-1)
-        return mean, softplus_deviation(raw)
+        return mean, base.softplus_deviation(raw)
 
-    def _decoded(self, model: Model, codes) -> tuple[Array, Array]:
+    def _decoded(self, model: base.Model, codes) -> tuple[Array, Array]:
         """Pictures ``[s, n, h, w, c]``, and the decoder's log masks ``[s, n, h, w]``."""
-        outputs = over_slots(self.network("decoder", model.params), codes)
+        outputs = base.over_slots(self.network("decoder", model.params), codes)
         return jax.nn.sigmoid(outputs[..., :-1]), jax.nn.log_softmax(outputs[..., -1], axis=0)
 
     def _divergence(self, mean, deviation, codes) -> Array:
@@ -170,7 +161,7 @@ class Monet(SlotMethod):
         if self.kl == "exact":
             terms = 0.5 * (jnp.square(mean) + jnp.square(deviation) - 1) - jnp.log(deviation)
         else:
-            terms = log_normal(codes, mean, deviation) - log_normal(codes, jnp.zeros(()), jnp.ones(()))
+            terms = base.log_normal(codes, mean, deviation) - base.log_normal(codes, jnp.zeros(()), jnp.ones(()))
         return terms.sum((0, 2)).mean()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from jaxdis import data, models
 from jaxdis.data._scenes import pooled_masks
-from jaxdis.encoders._slot_metrics import hard_masks
+from jaxdis.encoders._evaluate_slots import hard_masks
 from jaxdis.structured._segmentation import ari
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
