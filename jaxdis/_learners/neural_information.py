@@ -88,14 +88,8 @@ def neural_information(
     split = left.shape[1]
     shuffles = SHUFFLES if judge == "held_out" else 1
     params = _init(init_key, sample.shape[1], width)
-    start = _State(
-        params,
-        jax.tree.map(jnp.zeros_like, (params, params)),
-        jnp.float32(0),
-        jnp.float32(1),
-        jnp.full(max_epochs, -jnp.inf, jnp.float32),
-        jnp.int32(0),
-    )
+    moments, history = jax.tree.map(jnp.zeros_like, (params, params)), jnp.full(max_epochs, -jnp.inf, jnp.float32)
+    start = _State(params, moments, jnp.float32(0), jnp.float32(1), history, jnp.int32(0))
 
     def train_on(state):
         epoch_key = jax.random.fold_in(key, state.epoch)

@@ -330,30 +330,13 @@ MOST_OBJECTS = 6
 # The released pictures have 3 to 10 objects.
 LEAST_OBJECTS = 3
 # Values of 255 that the released code uses as linear light: gray, red, blue, green, brown, purple, cyan, yellow.
-PALETTE = (
-    (87, 87, 87),
-    (173, 35, 35),
-    (42, 75, 215),
-    (29, 105, 20),
-    (129, 74, 25),
-    (129, 38, 192),
-    (41, 208, 208),
-    (255, 238, 51),
-)
+PALETTE = (87, 87, 87), (173, 35, 35), (42, 75, 215), (29, 105, 20)
+PALETTE += (129, 74, 25), (129, 38, 192), (41, 208, 208), (255, 238, 51)
 # Values of a channel in the evaluation of Dang-Nhu (2022, table 7).
 LEVELS = 6
 _UNIT, _PLACE = Interval(0, 1), Interval(-3, 3)
-OBJECT = {
-    "red": _UNIT,
-    "green": _UNIT,
-    "blue": _UNIT,
-    "shape": 3,
-    "material": 2,
-    "size": SIZES,
-    "rotation": Interval(0, 360),
-    "x": _PLACE,
-    "y": _PLACE,
-}
+OBJECT = {"red": _UNIT, "green": _UNIT, "blue": _UNIT, "shape": 3, "material": 2, "size": SIZES}
+OBJECT |= {"rotation": Interval(0, 360), "x": _PLACE, "y": _PLACE}
 OBJECT_FACTORS = tuple(OBJECT)
 SHAPES, MATERIALS = ("cube", "sphere", "cylinder"), ("rubber", "metal")
 # How far each of them moves along each axis.
@@ -460,15 +443,9 @@ class Draw:
     def image(self, factors: Float[Array, " k"]) -> Float[Array, "h w 3"]:
         cut = parts(factors, self.view.min_objects)
         eye, rays = self.view.eye(cut), self.view.side * self.supersampled
-        linear = radiance(
-            (eye[:1], eye[1:2], eye[2:]),
-            camera_rays(eye, rays),
-            self.view.solids(cut),
-            Surfaces(cut.objects[:, :3], cut.objects[:, 4] > 0),
-            lamps(cut.moved[1:]),
-            shadows=self.shadows,
-            bounce=self.bounce,
-        )
+        start, surfaces = (eye[:1], eye[1:2], eye[2:]), Surfaces(cut.objects[:, :3], cut.objects[:, 4] > 0)
+        given = start, camera_rays(eye, rays), self.view.solids(cut), surfaces, lamps(cut.moved[1:])
+        linear = radiance(*given, shadows=self.shadows, bounce=self.bounce)
         shape = 3, self.view.side, self.supersampled, self.view.side, self.supersampled
         return encoded(linear.reshape(shape).mean((2, 4))).transpose(1, 2, 0)
 

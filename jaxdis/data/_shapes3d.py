@@ -175,14 +175,8 @@ LAYERS_NAME = f"shapes3d-{VERSION}"
 LAYERS_SHAPE = (480 * 31, 64, 64, 3)
 
 # Values as in the published file: its scale runs from 0.75 to 1.25, where its documentation says 0 to 1.
-SPACE = FactorSpace.of(
-    floor_hue=np.arange(10) / 10,
-    wall_hue=np.arange(10) / 10,
-    object_hue=np.arange(10) / 10,
-    scale=np.linspace(0.75, 1.25, 8),
-    shape=4,
-    orientation=np.linspace(-30, 30, 15),
-)
+_HUES = {f"{surface}_hue": np.arange(10) / 10 for surface in ("floor", "wall", "object")}
+SPACE = FactorSpace.of(**_HUES, scale=np.linspace(0.75, 1.25, 8), shape=4, orientation=np.linspace(-30, 30, 15))
 SKY_COLOR = (153, 226, 249)
 _GEOMETRY = FactorSpace.of(scale=8, shape=4, orientation=15)
 # The hue factor of each surface, in the order of the layers.

@@ -181,13 +181,8 @@ def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, "
     return jnp.zeros(width * width, jnp.int32).at[place].max(fragments, mode="drop")
 
 
-SPACE = FactorSpace.of(
-    azimuth=Interval(0, 2 * np.pi, circular=True),
-    elevation=Interval(0, np.pi / 2),
-    red=Interval(0, 1),
-    green=Interval(0, 1),
-    blue=Interval(0, 1),
-)
+_VIEW = {"azimuth": Interval(0, 2 * np.pi, circular=True), "elevation": Interval(0, np.pi / 2)}
+SPACE = FactorSpace.of(**_VIEW, **dict.fromkeys(("red", "green", "blue"), Interval(0, 1)))
 
 # Points per sample in each direction: fewer leave holes.
 _DENSITY = 1.5

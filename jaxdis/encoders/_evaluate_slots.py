@@ -121,16 +121,9 @@ class Structured:
           for the first :data:`SHOWN` samples.
         """
         options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        scores = evaluate_structured(
-            codes,
-            scenes.factors,
-            structure_of(scenes, codes.shape[2], kinds or codes.shape[3]),
-            groups=groups,
-            background=scenes.background,
-            categorical=scenes.categorical,
-            numbers=numbers,
-            **options,
-        )
+        options |= {"background": scenes.background, "categorical": scenes.categorical, "numbers": numbers}
+        structure = structure_of(scenes, codes.shape[2], kinds or codes.shape[3])
+        scores = evaluate_structured(codes, scenes.factors, structure, groups=groups, **options)
         kept = {name: part for name, part in scores.parts.items() if not name.startswith("probing.")}
         orders = scores.part("probing.orders")
         columns = dict(scores.columns) | _order_agreement(orders, segments, scenes.masks, groups)

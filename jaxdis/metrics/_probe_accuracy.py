@@ -202,14 +202,9 @@ def nk(
     accuracies = classified_correctly(key, samples, masks, recipe_of(preset, epochs, width), width).mean(axis=1)
     full_accuracy, without = accuracies[0] if base is None else base.accuracy, accuracies[-1]
     lost = jnp.where(orders[:, 0] >= 0, full_accuracy - without, 0.0)
-    return Knockout(
-        samples.mean(lost),
-        samples.by_factor(lost),
-        samples.by_factor(safe_divide(lost, 1 - samples.chance())),
-        samples.by_factor(full_accuracy),
-        samples.by_factor(jnp.where(orders[:, 0] >= 0, without, full_accuracy)),
-        orders[:, 0],
-    )
+    without = jnp.where(orders[:, 0] >= 0, without, full_accuracy)
+    parts = map(samples.by_factor, (lost, safe_divide(lost, 1 - samples.chance()), full_accuracy, without))
+    return Knockout(samples.mean(lost), *parts, orders[:, 0])
 
 
 @metric()

@@ -127,13 +127,8 @@ def snc(
     correct = jnp.where((aligned >= 0)[None, :], (samples.truth == predicted.T).astype(jnp.float32), 0.0)
     accuracy = correct.mean(axis=0)
     adjusted = jnp.where(aligned >= 0, above_chance(accuracy, samples.chance(chance)), 0.0)
-    return SingleNeuron(
-        samples.mean(adjusted),
-        samples.by_factor(adjusted),
-        samples.by_factor(accuracy),
-        aligned,
-        samples.by_pair(joint_accuracy(correct)),
-    )
+    parts = map(samples.by_factor, (adjusted, accuracy))
+    return SingleNeuron(samples.mean(adjusted), *parts, aligned, samples.by_pair(joint_accuracy(correct)))
 
 
 def alignment(samples: Samples, factors: Factors, align: Alignment, mode: str) -> Float[Array, "d k"]:

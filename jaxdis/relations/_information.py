@@ -129,14 +129,10 @@ def mutual_information_equal_count(
         estimates = information_of_tables(table, group_sizes, correction)
         for position, j in enumerate(group):
             columns[j] = (estimates[0][:, position], estimates[1][position], estimates[2])
-    return Relation.of(
-        jnp.stack([column[0] for column in columns], axis=1),
-        jnp.stack([column[1] for column in columns]),
-        code_ceiling=columns[0][2],
-        active=active,
-        finite=finite_codes(codes),
-        capacity=math.log((bins or sizes[0]) + (zero == "bin")),
-    )
+    strength, ceiling, (code_ceiling, *_) = zip(*columns, strict=True)
+    capacity = math.log((bins or sizes[0]) + (zero == "bin"))
+    known = {"active": active, "finite": finite_codes(codes), "capacity": capacity}
+    return Relation.of(jnp.stack(strength, axis=1), jnp.stack(ceiling), code_ceiling=code_ceiling, **known)
 
 
 @metric(placed=True)
@@ -183,14 +179,9 @@ def mutual_information_sampled(
     else:
         table = _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights)
     strength, ceiling, code_ceiling = information_of_tables(table, sizes, "none")
-    return Relation.of(
-        strength,
-        ceiling,
-        code_ceiling=code_ceiling,
-        active=active,
-        finite=finite_codes(codes) if variances is None else finite_codes(codes) & finite_codes(variances),
-        capacity=math.log(bins),
-    )
+    finite = finite_codes(codes) if variances is None else finite_codes(codes) & finite_codes(variances)
+    known = {"active": active, "finite": finite, "capacity": math.log(bins)}
+    return Relation.of(strength, ceiling, code_ceiling=code_ceiling, **known)
 
 
 def _apart(zero: Zero, codes: Codes, number: Int[Array, "n d"], bins: int) -> tuple[Int[Array, "n d"], int]:

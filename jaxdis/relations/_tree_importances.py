@@ -64,18 +64,9 @@ def boosted_trees(
     Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults these are).
     """
     samples = read(codes, factors, test, active)
-    boosted = fit_boosting(
-        samples.train,
-        factors.values,
-        factors.sizes,
-        samples.held_out,
-        splitter=splitter,
-        max_bins=max_bins,
-        stages=stages,
-        rate=rate,
-        depth=depth,
-        weights=weights,
-    )
+    options = {"splitter": splitter, "max_bins": max_bins, "stages": stages, "rate": rate, "depth": depth}
+    given = samples.train, factors.values, factors.sizes, samples.held_out
+    boosted = fit_boosting(*given, **options, weights=weights)
     fit = accuracy(boosted.test, test.factors.values, factors.sizes)
     fit = jnp.where(varied(test.factors.values), fit, jnp.nan)
     return _relation(boosted.importance, fit, factors, weights, active, samples.finite)
@@ -180,19 +171,9 @@ def _grown(
     codes = samples.train if weights is None else without_weightless(samples.train, weights)
     judged = samples.held_out if validation is None else jnp.concatenate([samples.held_out, samples.validation])
     discrete = [size for size in factors.sizes if size is not None]
-    forest = fit_forest(
-        key,
-        codes,
-        factors.values,
-        judged,
-        classes=None if criterion == "variance" else max([*discrete, 2]),
-        criterion=criterion,
-        trees=trees,
-        depth=max(depths),
-        bootstrap=bootstrap,
-        weights=weights,
-        **options,
-    )
+    options["classes"] = None if criterion == "variance" else max([*discrete, 2])
+    options |= {"criterion": criterion, "trees": trees, "depth": max(depths), "bootstrap": bootstrap}
+    forest = fit_forest(key, codes, factors.values, judged, weights=weights, **options)
     errors = functools.partial(_errors, squared)
     cut, levels, compared = held_out.num_samples, np.arange(max(depths)), None
     if validation is not None:

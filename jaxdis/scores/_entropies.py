@@ -155,13 +155,10 @@ def exclusivity(relation: Relation) -> Exclusivity:
     # Ratios of nothing are any number: without a strength above 0 both are undefined. (A NaN stays one.)
     silent = (shares <= 0).all()
     modular, compact = (jnp.where(silent, jnp.nan, per_factor) for per_factor in (modular, compact))
-    return Exclusivity(
-        mean_over_factors(modular, reading),
-        mean_over_factors(compact, reading),
-        mean_fit(relation.fit, reading),
-        only_valid(modular, reading),
-        only_valid(compact, reading),
+    means, parts = (
+        [of(per_factor, reading) for per_factor in (modular, compact)] for of in (mean_over_factors, only_valid)
     )
+    return Exclusivity(*means, mean_fit(relation.fit, reading), *parts)
 
 
 @metric()

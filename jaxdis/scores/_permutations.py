@@ -150,17 +150,9 @@ def independent_groups(relation: Relation) -> IndependentGroups:
     steps = threshold[:-1] - threshold[1:]
     area = (steps * (per_edge[:-1] + per_edge[1:]).astype(jnp.float32)).sum() / 2
     area = jnp.where(jnp.isnan(flat).any(), jnp.nan, area)
-    return IndependentGroups(
-        area,
-        jnp.where(jnp.isnan(area), jnp.nan, per_edge.max().astype(jnp.float32)),
-        threshold,
-        per_edge,
-        discovered,
-        pairs[rank],
-        rank,
-        threshold[rank],
-        merged_sizes[rank],
-    )
+    largest = jnp.where(jnp.isnan(area), jnp.nan, per_edge.max().astype(jnp.float32))
+    merges = pairs[rank], rank, threshold[rank], merged_sizes[rank]
+    return IndependentGroups(area, largest, threshold, per_edge, discovered, *merges)
 
 
 def _add_edge(state, edge, num_factors):

@@ -28,14 +28,9 @@ class Reading(NamedTuple):
 
 def read(relation: Relation) -> Reading:
     valid = relation.ceiling > 0
-    return Reading(
-        jnp.where(valid[None, :], relation.strength, 0.0),
-        jnp.where(valid, relation.ceiling, 1.0),
-        valid,
-        relation.active,
-        valid.sum().astype(jnp.float32),
-        relation.active.sum().astype(jnp.float32),
-    )
+    strength, ceiling = jnp.where(valid[None, :], relation.strength, 0.0), jnp.where(valid, relation.ceiling, 1.0)
+    counts = (counted.sum().astype(jnp.float32) for counted in (valid, relation.active))
+    return Reading(strength, ceiling, valid, relation.active, *counts)
 
 
 def mean_over_factors(values: Float[Array, " k"], reading: Reading) -> Float[Array, ""]:

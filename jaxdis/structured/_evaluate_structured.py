@@ -294,17 +294,9 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     """One group's scores; whether any factor varies in it, as 0 or 1; and what probing returned, without the codes."""
     n = codes.shape[0]
     cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
-    probed = probe(
-        codes,
-        factors,
-        train=jnp.arange(n) < cut,
-        categorical=settings.categorical,
-        encoding=settings.encoding,
-        objects=settings.objects,
-        start=settings.start,
-        penalty=settings.penalty,
-        iterations=settings.iterations,
-    )
+    names = ("categorical", "encoding", "objects", "start", "penalty", "iterations")
+    options = {name: getattr(settings, name) for name in names}
+    probed = probe(codes, factors, train=jnp.arange(n) < cut, **options)
     ordered = probed.codes.reshape(n, -1)
     numbers = (None,) * probed.targets.shape[1]
     names = tuple(map(str, range(len(numbers))))

@@ -64,6 +64,12 @@ def scenes_of(training: Training, sampling: Sampling) -> DrawnScenes:
     return DrawnScenes(scenes, space, render, np.asarray(rows))
 
 
+def labels_of_scenes(training: Training) -> dict[str, tuple[str, str]]:
+    """The object and the property of each factor, by the factor's name."""
+    space, _ = _seen(training)
+    return dict(DATASETS[training.config.data].scenes.labels(space))
+
+
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
     """Samples from the combination or the region that a training held out."""
     space = _whole_space(training)

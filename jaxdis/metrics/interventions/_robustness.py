@@ -226,14 +226,8 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
         next_low, next_high = jnp.where(up, threshold, low), jnp.where(down, threshold, high)
         # Between neighboring floats there is no other: the numbers at the lower one are equal.
         settled = (count == above) | (next_low == low) & (next_high == high)
-        return (
-            number + 1,
-            next_low,
-            next_high,
-            jnp.where(up, count, too_many),
-            jnp.where(down, count, too_few),
-            settled,
-        )
+        too_many, too_few = jnp.where(up, count, too_many), jnp.where(down, count, too_few)
+        return number + 1, next_low, next_high, too_many, too_few, settled
 
     least, largest = rows.min(axis=1), rows.max(axis=1)
     beyond = jnp.where(largest > 0, largest * 1.000001, largest * 0.999999) + jnp.finfo(rows.dtype).tiny

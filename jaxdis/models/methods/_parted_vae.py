@@ -192,14 +192,7 @@ class Draws(NamedTuple):
 
 
 # The released network: with the default codes, 762 966 parameters on one channel, 6 of them of the priors.
-RELEASED = Stacks(
-    channels=(32, 32, 64, 64),
-    hidden=(256,),
-    decoder_hidden=(256,),
-    decoder_channels=(64, 64, 32, 32),
-    last_slope=0.1,
-    hidden_slope=0.1,
-)
+RELEASED = Stacks((32, 32, 64, 64), (256,), (256,), (64, 64, 32, 32), last_slope=0.1, hidden_slope=0.1)
 
 
 @dataclasses.dataclass(frozen=True)

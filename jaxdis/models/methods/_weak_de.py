@@ -189,17 +189,8 @@ class State(NamedTuple):
 
 
 # The released network for dSprites, with maps of 4 × 4 where its code has 6 × 6, which do not fit images of 64 × 64.
-RELEASED = Stacks(
-    channels=(32, 32, 32, 32),
-    hidden=(1024,),
-    decoder_hidden=(1024,),
-    decoder_channels=(32, 32, 32, 32),
-    slope=0.1,
-    last_slope=0.2,
-    hidden_slope=0.1,
-    decoder_slope=0.1,
-    normalized=True,
-)
+_SLOPES = {"slope": 0.1, "last_slope": 0.2, "hidden_slope": 0.1, "decoder_slope": 0.1}
+RELEASED = Stacks((32,) * 4, (1024,), (1024,), (32,) * 4, normalized=True, **_SLOPES)
 
 
 @dataclasses.dataclass(frozen=True)

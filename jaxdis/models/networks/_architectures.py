@@ -246,16 +246,9 @@ def burgess(**changes) -> Convolutional:
     Their code applies a sigmoid and takes the cross-entropy on probabilities. Here the decoder returns logits, which is
     the same function with fewer overflows.
     """
-    settings = {
-        "channels": (32, 32, 32, 32),
-        "kernels": (4, 4, 4, 4),
-        "hidden": (256, 256),
-        "decoder_hidden": (256, 256),
-        "decoder_channels": (32, 32, 32, 32),
-        "initialization": "kaiming",
-        "interleaved": True,
-    }
-    return Convolutional(**{**settings, **changes})
+    maps = {"channels": (32,) * 4, "kernels": (4,) * 4, "decoder_channels": (32,) * 4}
+    dense = {"hidden": (256, 256), "decoder_hidden": (256, 256)}
+    return Convolutional(**{**maps, **dense, "initialization": "kaiming", "interleaved": True, **changes})
 
 
 class Discriminator(forms.Network):

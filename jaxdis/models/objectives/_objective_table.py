@@ -109,14 +109,8 @@ def beta_tc_parts(
     This is the form in the code behind Mahon et al. (2024), where only the last part is warmed up. Unlike with
     :func:`beta_tc`, which estimator is chosen changes the balance between the parts.
     """
-    return Hyperparameters(
-        learning_rate=learning_rate,
-        kl=0.0,
-        mutual_information=alpha,
-        total_correlation=beta,
-        dimension_wise_kl=gamma,
-        warmup_steps=warmup_steps,
-    )
+    parts = {"mutual_information": alpha, "total_correlation": beta, "dimension_wise_kl": gamma}
+    return Hyperparameters(learning_rate=learning_rate, kl=0.0, warmup_steps=warmup_steps, **parts)
 
 
 def dip_i(

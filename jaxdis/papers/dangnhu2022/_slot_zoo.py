@@ -77,9 +77,7 @@ class SlotZoo:
 
     def labels(self, data: str) -> list[tuple[str, str]]:
         """The object and the property of each factor."""
-        study = self.finished[data].study
-        drawn = compute_cells.scenes_of(study.trainings[0], study.sampling)
-        return list(drawn.scenes.labels(drawn.space).values())
+        return list(compute_cells.labels_of_scenes(self.finished[data].study.trainings[0]).values())
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
         """A part with one number per factor, averaged over objects and seeds, for regularized members."""

@@ -221,19 +221,8 @@ STEPS = 9
 # Scenes shown: the first ones, which belong to one local group.
 SHOWN = 8
 # A color for each slot; slots beyond these repeat them.
-COLORS = np.array(
-    [
-        (0.12, 0.47, 0.71),
-        (1.00, 0.50, 0.05),
-        (0.17, 0.63, 0.17),
-        (0.84, 0.15, 0.16),
-        (0.58, 0.40, 0.74),
-        (0.55, 0.34, 0.29),
-        (0.89, 0.47, 0.76),
-        (0.50, 0.50, 0.50),
-    ],
-    np.float32,
-)
+_PERCENT = [(12, 47, 71), (100, 50, 5), (17, 63, 17), (84, 15, 16), (58, 40, 74), (55, 34, 29), (89, 47, 76), (50,) * 3]
+COLORS = (np.array(_PERCENT) / 100).astype(np.float32)
 
 
 _draw = jax.jit(lambda images, rows, key: images(rows, key))
