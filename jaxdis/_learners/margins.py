@@ -147,15 +147,9 @@ def margin_accuracy(model: Margins, codes: Float[Array, "n d"], classes: Int[Arr
     least = jnp.where(steeper >= 0, from_crossing, -jnp.inf)
     most = jnp.where(steeper < 0, crossing, jnp.inf)
     # At the crossing itself the earlier of two classes wins.
-    bounds = jnp.stack(
-        [
-            jnp.where(earlier, least, -jnp.inf).max(axis=1),
-            jnp.where(earlier, -jnp.inf, least).max(axis=1),
-            jnp.where(earlier, most, jnp.inf).min(axis=1),
-            jnp.where(earlier, jnp.inf, most).min(axis=1),
-        ],
-        axis=1,
-    )
+    above, from_ = (jnp.where(beyond, least, -jnp.inf).max(axis=1) for beyond in (earlier, ~earlier))
+    below, to = (jnp.where(beyond, most, jnp.inf).min(axis=1) for beyond in (earlier, ~earlier))
+    bounds = jnp.stack([above, from_, below, to], axis=1)
     above, from_, below, to = jnp.moveaxis(bounds[classes], 1, 0)
     return ((codes > above) & (codes >= from_) & (codes < below) & (codes <= to)).astype(jnp.float32).mean(axis=0)
 

@@ -151,13 +151,10 @@ def novel_combination(
         return jnp.where(one_pair, jnp.where(pair, joint, 0.0).sum(), jnp.nan)
 
     adjusted = (of_pair(read.adjusted_joint) for read in (*mlp, *linear))
-    novel = mlp[0], linear[0]
-    return NovelCombination(
-        *adjusted,
-        *(of_pair(read.joint) for read in novel),
-        *(read.per_factor for read in novel),
-        *(read.accuracy for read in novel),
+    joint, per_factor, accuracy = zip(
+        *((of_pair(read.joint), read.per_factor, read.accuracy) for read in (mlp[0], linear[0])), strict=True
     )
+    return NovelCombination(*adjusted, *joint, *per_factor, *accuracy)
 
 
 def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
@@ -174,11 +171,9 @@ def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], prese
 
     def composition(correct):
         accuracy, joint = correct.mean(axis=0), joint_accuracy(correct)
+        adjusted, adjusted_joint = above_chance(accuracy, chance), above_chance(joint, chance_of_pair)
         return Composition(
-            samples.by_factor(accuracy),
-            samples.by_factor(above_chance(accuracy, chance)),
-            samples.by_pair(joint),
-            samples.by_pair(above_chance(joint, chance_of_pair)),
+            *map(samples.by_factor, (accuracy, adjusted)), *map(samples.by_pair, (joint, adjusted_joint))
         )
 
     ends = np.cumsum([len(sample.codes) for sample in evaluated])[:-1]

@@ -79,12 +79,8 @@ def factor(
     Kim & Mnih (2018), eq. 2 and algorithm 2; Locatello et al. (2020), Table 3, take γ from 10, 20, 30, 40, 50, 100. How
     the two updates are ordered is an option in :class:`jaxdis.models._config.DiscriminatorTraining`.
     """
-    return Hyperparameters(
-        learning_rate=learning_rate,
-        density_ratio=gamma,
-        discriminator_learning_rate=discriminator_learning_rate,
-        warmup_steps=warmup_steps,
-    )
+    rates = {"learning_rate": learning_rate, "discriminator_learning_rate": discriminator_learning_rate}
+    return Hyperparameters(density_ratio=gamma, warmup_steps=warmup_steps, **rates)
 
 
 def beta_tc(*, beta: Number = 6.0, learning_rate: Number = 1e-4) -> Hyperparameters:

@@ -14,12 +14,8 @@ from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study.certificate._certificate import SWEEPS, Calibration
 
 # The parts of a calibration, and what leaves each of them out.
-WITHOUT: Mapping[str, dict] = {
-    "cases": {"case_samples": 0},
-    "sweeps": dict.fromkeys(SWEEPS, ()),
-    "sizes": {"sizes": ()},
-}
-NO_CASES, NO_SWEEPS, NO_SIZES = WITHOUT.values()
+NO_CASES, NO_SWEEPS, NO_SIZES = {"case_samples": 0}, dict.fromkeys(SWEEPS, ()), {"sizes": ()}
+WITHOUT: Mapping[str, dict] = {"cases": NO_CASES, "sweeps": NO_SWEEPS, "sizes": NO_SIZES}
 # Of all combinations, the share that Julka et al. 2024, §IV-F, keep for testing.
 TEST_SHARE = 0.1
 
@@ -126,16 +122,13 @@ def runs(size: Size, sources: Sources) -> dict[str, Any]:
             "agreement": julka2024(sources=sources),
         }
     quick_dci = METRICS["dci"].with_options(splitter="histogram")
+    sources = {"shapes3d": HALF_SIZE} | dict(sources or {})
+    plan = {**agreement_metrics(), "dci": quick_dci}
     return {
         "cases": Calibration.of(table_two_metrics(), **SMALL_CASES, **NO_SWEEPS, **NO_SIZES),
         "sweeps": Calibration.of(sweep_metrics(), **SMALL_SWEEPS, **NO_CASES, **NO_SIZES, **POINTS),
         "cost": Calibration.of({**table_two_metrics(), "dci": quick_dci}, **NO_CASES, **NO_SWEEPS, **SMALL_COST),
-        "agreement": julka2024(
-            **SMALL_AGREEMENT,
-            network="mlp",
-            sources={"shapes3d": HALF_SIZE} | dict(sources or {}),
-            metrics={**agreement_metrics(), "dci": quick_dci},
-        ),
+        "agreement": julka2024(**SMALL_AGREEMENT, network="mlp", sources=sources, metrics=plan),
     }
 
 
