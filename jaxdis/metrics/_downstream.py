@@ -140,15 +140,11 @@ def _mean_area(log_probability, labels, sizes, trained_on) -> Float[Array, " j"]
 
 
 class LearningCurve(NamedTuple):
-    """Held-out accuracy by number of training samples.
+    """Held-out accuracy by number of training samples: ``accuracy [s, k]``, and ``by_size [s]``, means over factors.
 
-    Attributes:
-      score: ``[]``, mean over factors with the most training samples.
-      worst: ``[]``, smallest value over factors with the most training samples.
-      efficiency: ``[]``, mean accuracy at the second size divided by that at the last.
-      by_size: ``[s]``, means over factors.
-      accuracy: ``[s, k]``, by size and factor.
-      samples: ``[s]``, how many samples each size was trained on: the size itself, or fewer if there are fewer.
+    With the most samples, ``score []`` is the mean over factors and ``worst []`` the smallest; ``efficiency []`` is the
+    mean accuracy at the second size divided by that at the last. ``samples [s]``: how many each size was trained on:
+    the size itself, or fewer if there are fewer.
     """
 
     score: Float[Array, ""]

@@ -83,19 +83,10 @@ def compositional_generalization(
 class NovelCombination(NamedTuple):
     """How often both factors in the pair are classified correctly, adjusted for chance.
 
-    All fields are about the combination left out, except those called familiar.
-
-    Attributes:
-      score: ``[]``, by a perceptron.
-      familiar: ``[]``, by a perceptron, on samples from the other combinations.
-      linear: ``[]``, by a linear probe.
-      linear_familiar: ``[]``, by a linear probe, on samples from the other combinations.
-      both: ``[]``, ``score`` before the adjustment.
-      linear_both: ``[]``, ``linear`` before the adjustment.
-      per_factor: ``[k]``, a perceptron's accuracies per factor, adjusted for chance.
-      linear_per_factor: ``[k]``, a linear probe's accuracies per factor, adjusted for chance.
-      accuracy: ``[k]``, ``per_factor`` before the adjustment.
-      linear_accuracy: ``[k]``, ``linear_per_factor`` before the adjustment.
+    By a perceptron, ``score []``, and by a linear probe, ``linear []``, on the combination left out; ``familiar`` and
+    ``linear_familiar`` on samples from the others. ``both`` and ``linear_both`` are the first two before the
+    adjustment. Of each factor in the combination left out: ``per_factor [k]`` and ``linear_per_factor``; before the
+    adjustment, ``accuracy`` and ``linear_accuracy``.
     """
 
     score: Float[Array, ""]

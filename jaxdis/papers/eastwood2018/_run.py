@@ -34,15 +34,10 @@ DEPTHS = tuple(range(4, 21, 2))
 class Regression(NamedTuple):
     """Disentanglement, completeness and error as Eastwood & Williams (2018) print them.
 
-    Attributes:
-      score: ``[]``, mean of ``error``.
-      disentanglement: ``[]``, weighted mean of ``per_code``.
-      completeness: ``[]``, mean of ``per_factor``.
-      per_code: ``[d]``, disentanglement of each code.
-      per_factor: ``[k]``, completeness of each factor.
-      error: ``[k]``, root-mean-square error on the test samples divided by the factor's standard deviation among them.
-      importance: ``[d, k]``, of each code in the prediction of each factor.
-      chosen: ``[k]``, the penalty or depth chosen for each factor on validation samples; NaN if none was.
+    ``disentanglement []`` is the weighted mean of ``per_code [d]``, ``completeness []`` the mean of ``per_factor [k]``,
+    and ``score []`` that of ``error [k]``, root-mean-square errors on the test samples divided by the factor's standard
+    deviation among them. ``importance [d, k]`` of codes in predictions; ``chosen [k]``: the penalty or depth chosen on
+    validation samples; NaN if none was.
     """
 
     score: Float[Array, ""]

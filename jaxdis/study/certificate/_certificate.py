@@ -74,10 +74,8 @@ class Row(NamedTuple):
 class Response(NamedTuple):
     """How far each aspect moves a column: its mean over the four pairs of cases that differ in it alone.
 
-    Attributes:
-      column: its name in the certificate.
-      effect: the difference for modularity, compactness and explicitness; NaN if a case leaves the column undefined.
-      responds: whether each difference exceeds both the noise of seeds and a quarter of the column's range.
+    ``effect`` is the difference for modularity, compactness and explicitness; NaN if a case leaves the column
+    undefined. One ``responds`` where it exceeds both the noise of seeds and a quarter of the column's range.
     """
 
     column: str
