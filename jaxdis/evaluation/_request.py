@@ -27,7 +27,6 @@ from jaxdis.evaluation._score_core import NAME, member_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import divided, metric_seed
 from jaxdis.metrics._plan import Plan, check_circular, check_plan, left_out_of, plan_of
-from jaxdis.metrics._presets import preset_metrics
 
 PACKAGE = __name__.partition(".")[0]
 # Numbers of codes that are looked at together for a warning.

@@ -1,14 +1,13 @@
 """Images → representations: methods, their networks and objectives, and zoos trained in one program."""
 
 from jaxdis.codes import Posterior
-from jaxdis.models._config import Config
+from jaxdis.models._config import METHODS, Config
 from jaxdis.models._evidence import Encoder, Evidence
 from jaxdis.models._members import Members, members
 from jaxdis.models._zoo import Zoo, concatenate, load, slot_parts, traversals
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import About, Method, Slots, Variant, accepted
-from jaxdis.models.methods._method_table import METHODS
 from jaxdis.models.methods._optimizer import Adam, Optax, RmsProp
 from jaxdis.models.methods._parted_vae import PartedVae
 from jaxdis.models.methods._pca import Pca

@@ -1,13 +1,37 @@
-"""What is trained, as one hashable value that holds everything that may change a number, and nothing else."""
+"""What is trained, as one hashable value that holds everything that may change a number, and nothing else.
+
+``METHODS`` are the library's methods by name. To add one, see :mod:`jaxdis.models.methods._method`.
+"""
 
 import dataclasses
 from typing import Any
 
 from jaxdis._core.options import Count, check_fields, checked_value
 from jaxdis.data._data_source import DataSource
+from jaxdis.models.methods._infogan import InfoGan
+from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import Method
-from jaxdis.models.methods._method_table import METHODS
+from jaxdis.models.methods._parted_vae import PartedVae
+from jaxdis.models.methods._pca import Pca
+from jaxdis.models.methods._resnet_vae import ResnetVae
 from jaxdis.models.methods._vae import Vae
+from jaxdis.models.methods._weak_de import WeakDe
+from jaxdis.models.methods.slots._genesis import Genesis
+from jaxdis.models.methods.slots._iodine import Iodine
+from jaxdis.models.methods.slots._monet import Monet
+
+METHODS: dict[str, type[Method]] = {
+    "vae": Vae,
+    "pca": Pca,
+    "parted_vae": PartedVae,
+    "weak_de": WeakDe,
+    "labelled_partition": LabelledPartition,
+    "resnet_vae": ResnetVae,
+    "infogan": InfoGan,
+    "monet": Monet,
+    "genesis": Genesis,
+    "iodine": Iodine,
+}
 
 
 @dataclasses.dataclass(frozen=True)

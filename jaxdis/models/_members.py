@@ -13,8 +13,8 @@ from jaxtyping import Array
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.display import html_table
 from jaxdis._core.options import Range, Seed, checked_value, is_key, is_keys, shown
+from jaxdis.models._config import METHODS
 from jaxdis.models.methods._method import Method, Variant
-from jaxdis.models.methods._method_table import METHODS
 
 # Keys and labels of all seeds are held in memory.
 MOST_SEEDS = 10**6
@@ -155,13 +155,8 @@ def _seeds(seeds) -> tuple[int, ...]:
 def _setting_values(name: str, values, signed: bool) -> tuple[float, ...]:
     """One setting's values: a finite number, at least 0 unless it is ``signed``, or several."""
     values = as_numpy(values, name)
-    if (
-        values.dtype.kind not in "fiu"
-        or values.ndim > 1
-        or not np.isfinite(values).all()
-        or (values < 0).any()
-        and not signed
-    ):
+    unfit = values.dtype.kind not in "fiu" or values.ndim > 1 or not np.isfinite(values).all()
+    if unfit or ((values < 0).any() and not signed):
         needed = "a finite number" if signed else "a finite number of at least 0"
         raise ValueError(f"{name}: must be {needed} or a sequence of them, got {shown(values.tolist())}")
     return tuple(map(float, np.atleast_1d(values)))
