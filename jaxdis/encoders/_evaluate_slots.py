@@ -103,22 +103,16 @@ class Structured:
         numbers: Sequence[int],
         kinds: Sequence[str] = (),
     ) -> Scores:
-        """Score ``m`` members.
+        """Score ``m`` members by ``codes [m, n, s, d]`` and each pixel's slot, ``segments [m, n, h, w]``, of ``n``
+        scenes.
 
-        Args:
-          codes: ``[m, n, s, d]``.
-          segments: ``[m, n, h, w]``, each pixel's slot.
-          scenes: the ``n`` samples.
-          groups: in how many equally long groups the samples are drawn.
-          numbers: the members' integer ids.
-          kinds: the kind of each of a slot's ``d`` codes, if there are several; they are the third level ``"kind"``,
-            whose factors are extrinsic and intrinsic.
+        Scenes are drawn in so many equally long groups; ``numbers`` are the members' integer ids. If a slot's codes
+        have several ``kinds``, these are the third level ``"kind"``, whose factors are extrinsic and intrinsic.
 
-        Returns:
-          :class:`Scores` as from :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,
-          ``order_agreement`` and ``order_mismatch`` compare the orders that probing found with those by overlapping
-          masks (:func:`jaxdis.structured.order_agreement`), as means over groups. The part ``orders`` has the orders
-          for the first :data:`SHOWN` samples.
+        :class:`Scores` are as from :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,
+        ``order_agreement`` and ``order_mismatch`` compare the orders that probing found with those by overlapping masks
+        (:func:`jaxdis.structured.order_agreement`), as means over groups. The part ``orders`` has the orders for the
+        first :data:`SHOWN` samples.
         """
         options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         options |= {"background": scenes.background, "categorical": scenes.categorical, "numbers": numbers}

@@ -59,8 +59,6 @@ def factor_vae(
     Options and result are as for :func:`jaxdis.metrics.interventions.factor_vae`, which has only samples; here batches
     are drawn by :meth:`FactorSpace.fix`. ``num_variance`` samples give each code's variance over all factors. Factors
     with a single value are never held; NaN if fewer than two factors have several.
-
-    Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
     """
     base_key, factor_key, batch_key = jax.random.split(key, 3)
     look = Looking(encode, render, space)
@@ -101,8 +99,6 @@ def beta_vae(
 
     Options and result are as for :func:`jaxdis.metrics.interventions.beta_vae`, which has only samples; here pairs are
     drawn by :meth:`FactorSpace.pairs`. NaN if fewer than two factors have several values.
-
-    Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
     """
     factor_key, batch_key = jax.random.split(key)
     look = Looking(encode, render, space)
@@ -143,8 +139,6 @@ def irs(
     each factor is held by :meth:`FactorSpace.given`. ``num_samples`` give each code's largest deviation, ``num_given``
     the quantile of its distances given a value. A continuous factor is held at the centers of ``factor_bins``
     equal-width bins.
-
-    Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
     """
     base_key, given_key = jax.random.split(key)
     look = Looking(encode, render, space)
@@ -284,8 +278,6 @@ def consistency(
 
     Result as :func:`jaxdis.metrics.interventions.consistency`, which has only samples. ``num_pairs`` are rendered for
     each factor.
-
-    Reference: Shu et al. 2020.
     """
     look = Looking(encode, render, space)
     held, _, variance, finite = _changed(key, look, space, num_pairs, active)
@@ -307,8 +299,6 @@ def restrictiveness(
 
     Result as :func:`jaxdis.metrics.interventions.restrictiveness`, which has only samples. ``num_pairs`` are rendered
     for each factor. The value that a factor changes to is drawn without regard to the others.
-
-    Reference: Shu et al. 2020.
     """
     look = Looking(encode, render, space)
     held, changed, variance, finite = _changed(key, look, space, num_pairs, active)
