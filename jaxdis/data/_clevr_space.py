@@ -102,13 +102,6 @@ class Reach(NamedTuple):
         return dict(self.radii).get(column, default)
 
 
-class Near(NamedTuple):
-    """The neighborhood that scenes are drawn from."""
-
-    center: Row
-    reach: Reach
-
-
 @dataclasses.dataclass(frozen=True)
 class SceneSpace(FactorSpace):
     """The space of scenes; its samples follow the rules even if factors are held, fixed, left out or near a center.
@@ -193,8 +186,7 @@ class SceneSpace(FactorSpace):
         self, key, n: int, reach: Reach | None = None, center: Row | None = None, held=None, values=None
     ) -> Float[Array, "n k"]:
         """n scenes, near a center if there is one, whose factors ``held [k]`` have ``values [n]``; one program."""
-        near = None if reach is None else Near(center, reach)
-        low, high, wraps = self._bounds(near)
+        low, high, wraps = self._bounds(reach, center)
         head = jnp.arange(self.num_factors) < (0 if self.regions else clevr.first_object(self.num_factors))
 
         def scene(key_and_value):
@@ -203,7 +195,7 @@ class SceneSpace(FactorSpace):
             def propose(state):
                 number, last, _ = state
                 attempt_key = jax.random.fold_in(key, number)
-                row = self._row(attempt_key, low, high, wraps, near)
+                row = self._row(attempt_key, (low, high, wraps), reach, center)
                 row = jnp.where(head & (number > 0), last, row)
                 bounds = low, high
                 if held is not None:
@@ -217,7 +209,8 @@ class SceneSpace(FactorSpace):
 
         return clevr.one_by_one(scene, (jax.random.split(key, n), jnp.zeros(n) if values is None else values))
 
-    def _row(self, key, low: Row, high: Row, wraps: np.ndarray, near: Near | None) -> Row:
+    def _row(self, key, bounds: tuple[Row, Row, np.ndarray], reach: Reach | None, center: Row | None) -> Row:
+        low, high, wraps = bounds
         discrete, start, width = self._extents()
         share = random.uniform(jax.random.fold_in(key, _ROW), (self.num_factors,))
         row = low + (high - low + discrete) * share
@@ -226,34 +219,34 @@ class SceneSpace(FactorSpace):
         if self.excluded:
             cell = draws.cells(self._class_sizes, draws.listed(self._lattice()), key, 1)[0]
             row = jnp.where(discrete > 0, cell.astype(jnp.float32), row)
-        return self._colored(jax.random.fold_in(key, _COLORS), row, near)
+        return self._colored(jax.random.fold_in(key, _COLORS), row, reach, center)
 
     def _extents(self) -> np.ndarray:
         """Whether each factor is discrete (1, else 0), its lowest value, and how wide it is."""
         spans = [(0, span.low, span.high - span.low) if isinstance(span, Interval) else None for span in self.values]
         return np.array([span or (1, 0, self.sizes[j]) for j, span in enumerate(spans)], np.float32).T
 
-    def _bounds(self, near: Near | None) -> tuple[Row, Row, np.ndarray]:
+    def _bounds(self, reach: Reach | None, center: Row | None) -> tuple[Row, Row, np.ndarray]:
         """Each factor's lowest and highest value, and which factors continue at the other end."""
         discrete, start, width = self._extents()
         low, high = start.copy(), start + width - discrete
         for j, value in self.fixed:
             low[j] = high[j] = value
-        if near is None:
+        if reach is None:
             return jnp.asarray(low), jnp.asarray(high), np.zeros(self.num_factors, bool)
         circular = [isinstance(span, Interval) and span.circular for span in self.values]
-        goes_round = (np.array(circular) | np.isin(np.arange(self.num_factors), list(near.reach.around))) & (low < high)
+        goes_round = (np.array(circular) | np.isin(np.arange(self.num_factors), list(reach.around))) & (low < high)
         goes_round &= ~np.array([name.endswith(("_x", "_y")) for name in self.names])
-        reach = np.array([near.reach.radius(j, np.inf) for j in range(self.num_factors)], np.float32)
+        radii = np.array([reach.radius(j, np.inf) for j in range(self.num_factors)], np.float32)
         # A circular neighborhood as wide as the factor is the whole factor.
-        bounded = np.isfinite(reach) & ~(goes_round & (2 * reach + discrete >= width))
-        wraps, reach = goes_round & bounded, np.where(bounded, reach, 0).astype(np.float32)
-        near_low, near_high = near.center - reach, near.center + reach
+        bounded = np.isfinite(radii) & ~(goes_round & (2 * radii + discrete >= width))
+        wraps, radii = goes_round & bounded, np.where(bounded, radii, 0).astype(np.float32)
+        near_low, near_high = center - radii, center + radii
         near_low = jnp.where(wraps, near_low, jnp.maximum(near_low, low))
         near_high = jnp.where(wraps, near_high, jnp.minimum(near_high, high))
         return jnp.where(bounded, near_low, low), jnp.where(bounded, near_high, high), wraps
 
-    def _colored(self, key, row: Row, near: Near | None) -> Row:
+    def _colored(self, key, row: Row, reach: Reach | None, center: Row | None) -> Row:
         """The row with colors from the palette or the levels, where they are not fixed."""
         first, count = clevr.first_object(self.num_factors), len(OBJECT_FACTORS)
         columns = np.arange(first, self.num_factors, count)[:, None] + np.arange(3)[None]
@@ -262,11 +255,11 @@ class SceneSpace(FactorSpace):
             colors = palette[random.randint(key, columns.shape[:1], 0, len(clevr.PALETTE))]
         else:
             last = clevr.LEVELS - 1
-            middle = jnp.zeros(columns.shape) if near is None else near.center[columns]
-            radius = [1 if near is None else near.reach.radius(int(j), 1) for j in columns.flat]
-            reach = (np.minimum(radius, 1) * last + 1e-6).astype(np.int32).reshape(columns.shape)
+            middle = jnp.zeros(columns.shape) if center is None else center[columns]
+            radius = [1 if reach is None else reach.radius(int(j), 1) for j in columns.flat]
+            steps = (np.minimum(radius, 1) * last + 1e-6).astype(np.int32).reshape(columns.shape)
             middle = jnp.round(middle * last).astype(jnp.int32)
-            low, high = jnp.maximum(middle - reach, 0), jnp.minimum(middle + reach, last)
+            low, high = jnp.maximum(middle - steps, 0), jnp.minimum(middle + steps, last)
             colors = random.randint(key, columns.shape, low, high + 1).astype(jnp.float32) / last
         free = np.isin(columns, [j for j, _ in self.fixed], invert=True)
         return row.at[columns].set(jnp.where(free, colors, row[columns]))
