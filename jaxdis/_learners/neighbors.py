@@ -11,15 +11,7 @@ import numpy as np
 from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis._core.arrays import (
-    class_counts,
-    class_order,
-    from_keys,
-    ordered_keys,
-    power_of_two_below,
-    settled,
-    stable_order,
-)
+from jaxdis._core import arrays
 from jaxdis._core.kernels.entries import entries_at
 from jaxdis._core.kernels.order import chunk_rows, radii, smallest
 from jaxdis._core.loops import each, repeat, times, unrolled
@@ -116,13 +108,13 @@ def discrete_information(
     starts, stops = _class_ranges(classes, sizes)
 
     def one_code(code):
-        rank_order = stable_order(ordered_keys(code))
+        rank_order = arrays.stable_order(arrays.ordered_keys(code))
         ordered = entries_at(code, rank_order)
         tied = many_ties(ordered)
 
         def one_factor(factor):
             column, start, stop = factor
-            block = class_order(entries_at(column, rank_order), max(sizes))
+            block = arrays.class_order(entries_at(column, rank_order), max(sizes))
             return _pair(ordered, block, start, stop, tied, neighbors)
 
         return each(one_factor, (classes.T, starts, stops))
@@ -134,7 +126,7 @@ def discrete_information(
 
 def _class_ranges(classes, sizes):
     """Where each sample's class starts and stops in class order, ``[k, n]`` each, by position in that order."""
-    counts = class_counts(classes, sizes)
+    counts = arrays.class_counts(classes, sizes)
     n = classes.shape[0]
     ends = jnp.cumsum(counts, axis=1)
 
@@ -283,10 +275,10 @@ def continuous_information(
     """
     codes, values = over_deviation(codes), over_deviation(values)
     table = digamma_table(codes.shape[0])
-    ordered_values = from_keys(jax.lax.sort(ordered_keys(values.T), dimension=1, is_stable=True))
+    ordered_values = arrays.from_keys(jax.lax.sort(arrays.ordered_keys(values.T), dimension=1, is_stable=True))
 
     def one_code(code):
-        order = stable_order(ordered_keys(code))
+        order = arrays.stable_order(arrays.ordered_keys(code))
         ordered = code[order]
 
         def one_factor(factor):
@@ -308,10 +300,10 @@ def over_deviation(columns: Float[Array, "n c"]) -> Float[Array, "n c"]:
     constant = columns.max(axis=0) == columns.min(axis=0)
     largest = jnp.abs(columns).max(axis=0)
     # Exact: squares of codes of any unit stay within float32.
-    columns = columns / power_of_two_below(largest)[None, :]
+    columns = columns / arrays.power_of_two_below(largest)[None, :]
     deviation = jnp.sqrt(((columns - columns.mean(axis=0)[None, :]) ** 2).mean(axis=0))
     columns = jnp.where(constant[None, :], 0.0, columns / jnp.where(deviation > 0, deviation, 1.0)[None, :])
-    return settled(columns)
+    return arrays.settled(columns)
 
 
 def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int, table):
@@ -331,7 +323,7 @@ def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int,
 
 def _information_with_ties(code, value, ordered_value, radius, inside, neighbors: int, table):
     """The mean with expected counts where others lie at the radius, and with counts of equal samples where it is 0."""
-    by_value = stable_order(ordered_keys(value))
+    by_value = arrays.stable_order(arrays.ordered_keys(value))
     nearer_value, both = _at_radius(ordered_value, value, code[by_value], code, radius)
     nearer_code, _ = _at_radius(code, code, value, value, radius, sort_within=True)
     tied = nearer_value + nearer_code + both  # at the radius in the value alone, in the code alone, in both
@@ -353,8 +345,8 @@ def _at_radius(ordered, center, other_ordered, other_center, radius, *, sort_wit
     them).
     """
     if sort_within:
-        keys = jax.lax.sort((ordered_keys(ordered), ordered_keys(other_ordered)), num_keys=2)[1]
-        other_ordered = from_keys(keys)
+        keys = jax.lax.sort((arrays.ordered_keys(ordered), arrays.ordered_keys(other_ordered)), num_keys=2)[1]
+        other_ordered = arrays.from_keys(keys)
     nearer, both = jnp.int32(0), jnp.int32(0)
     for side in (-radius, radius):
         own = {
@@ -372,7 +364,7 @@ def _at_radius(ordered, center, other_ordered, other_center, radius, *, sort_wit
 def _terms_of_equals(code, value, ordered_value, table):
     """``ψ(equal in both) − ψ(equal in code) − ψ(equal in value)`` of each sample, which counts itself."""
     n, zero = code.shape[0], jnp.zeros_like(code)
-    keys = ordered_keys(code), ordered_keys(value)
+    keys = arrays.ordered_keys(code), arrays.ordered_keys(value)
     first, second, index = jax.lax.sort((*keys, jnp.arange(n, dtype=jnp.int32)), num_keys=2)
     new = jnp.concatenate([jnp.ones(1, bool), (first[1:] != first[:-1]) | (second[1:] != second[:-1])])
     group = jnp.cumsum(new.astype(jnp.int32)) - 1
@@ -407,7 +399,7 @@ def joint_discrete_information(
     columns, classes_of = codes.T, classes.T  # once, not for each chunk
     table = digamma_table(n)
     group = _groups(codes)
-    counts = class_counts(classes, sizes)
+    counts = arrays.class_counts(classes, sizes)
     sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes_of)  # [k, n]
     reach = jnp.minimum(neighbors, sizes_of - 1)
     equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
@@ -513,7 +505,7 @@ def _groups(codes) -> Int[Array, " n"]:
         ranks = jnp.cumsum(jnp.pad(new, (1, 0)).astype(jnp.int32))
         return jnp.zeros(n, jnp.int32).at[order].set(ranks), None
 
-    return jax.lax.scan(split, jnp.zeros(n, jnp.int32), ordered_keys(codes.T))[0]
+    return jax.lax.scan(split, jnp.zeros(n, jnp.int32), arrays.ordered_keys(codes.T))[0]
 
 
 def _distances(columns: Float[Array, "d n"], chunk, norm: Norm) -> Float[Array, "r n"]:

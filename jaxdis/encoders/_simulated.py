@@ -23,16 +23,9 @@ from jaxdis._core.arrays import safe_divide
 from jaxdis._core.factorizations import eigvalsh
 from jaxdis._core.precision import exact_products
 from jaxdis.data._factor_space import FactorSpace, middles
+from jaxdis.metrics.interventions import _votes as tables
 from jaxdis.metrics.interventions._changes import Changes, judge_consistency, judge_restrictiveness
 from jaxdis.metrics.interventions._robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
-from jaxdis.metrics.interventions._votes import (
-    Intervened,
-    Votes,
-    judge_features,
-    judge_votes,
-    least_moved,
-    mean_distance,
-)
 from jaxdis.models._images import Images, noise_key
 
 # Images rendered and encoded at one time: 256 of 64 × 64 × 3 floats are 12 MB.
@@ -53,7 +46,7 @@ def factor_vae(
     num_variance: int = 10_000,
     prune: float = 0.05,
     active: Bool[Array, "... d"] | None = None,
-) -> Votes:
+) -> tables.Votes:
     """Score FactorVAE by interventions in a simulator, which renders batches whose images share a factor's value.
 
     Options and result are as for :func:`jaxdis.metrics.interventions.factor_vae`, which has only samples; here batches
@@ -71,13 +64,15 @@ def factor_vae(
     def votes(chunk, base, spread, competes):
         cells = jax.vmap(lambda key, factor: space.fix(key, factor, batch))(*chunk)
         codes = look.at(cells, noise_key(chunk[0][0])) - base[:, None, :1]
-        return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
+        return jax.vmap(tables.least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
 
     tasks = jax.random.split(batch_key, len(factor)), factor
     vote, finite = look.by_chunks(votes, tasks, batch, base, spread, competes)
     usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(free_factors(space)) > 1)
     judge = jax.vmap(
-        lambda vote, competes, finite, factor: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train),
+        lambda vote, competes, finite, factor: tables.judge_votes(
+            vote, factor, competes, finite, len(space.sizes), num_train
+        ),
         in_axes=(0, 0, 0, None),
     )
     return look.as_given(jax.jit(judge)(vote, competes, usable, factor))
@@ -94,7 +89,7 @@ def beta_vae(
     batch: int = 64,
     rescale: bool = False,
     active: Bool[Array, "... d"] | None = None,
-) -> Intervened:
+) -> tables.Intervened:
     """Score BetaVAE by interventions in a simulator, which renders image pairs that share a factor's value.
 
     Options and result are as for :func:`jaxdis.metrics.interventions.beta_vae`, which has only samples; here pairs are
@@ -107,7 +102,7 @@ def beta_vae(
     def features(chunk):
         left, right = jax.vmap(lambda key, factor: space.pairs(key, factor, batch))(*chunk)
         left_key, right_key = jax.random.split(noise_key(chunk[0][0]))
-        distance = jax.vmap(mean_distance)(look.at(left, left_key), look.at(right, right_key))
+        distance = jax.vmap(tables.mean_distance)(look.at(left, left_key), look.at(right, right_key))
         return distance, jnp.isfinite(distance).all(axis=(1, 2))
 
     feature, finite = look.by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
@@ -115,7 +110,9 @@ def beta_vae(
     feature = jnp.nan_to_num(feature) * masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(jnp.float32)
     varying = jnp.int32(len(free_factors(space))) if rescale else None
     judge = jax.vmap(
-        lambda feature, finite, factor: judge_features(feature, factor, finite, len(space.sizes), num_train, varying),
+        lambda feature, finite, factor: tables.judge_features(
+            feature, factor, finite, len(space.sizes), num_train, varying
+        ),
         in_axes=(0, 0, None),
     )
     return look.as_given(jax.jit(judge)(feature, usable, factor))

@@ -7,16 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdis._core.arrays import (
-    finite_codes,
-    moments,
-    ordered_keys,
-    product_over_samples,
-    safe_divide,
-    sort_columns,
-    stable_order,
-    weighted_mean,
-)
+from jaxdis._core import arrays
 from jaxdis._core.spec import metric
 from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
@@ -92,7 +83,7 @@ def r2(
 def _relation(strength, codes, code_deviation, factor_deviation, active):
     strength = jnp.where((code_deviation > 0)[:, None], strength, 0.0)
     ceiling = jnp.where(factor_deviation > 0, 1.0, 0.0)
-    return Relation.of(strength, ceiling, active=active, finite=finite_codes(codes))
+    return Relation.of(strength, ceiling, active=active, finite=arrays.finite_codes(codes))
 
 
 def _correlations(codes, factors: Factors, weights, kind):
@@ -114,8 +105,10 @@ def _correlations(codes, factors: Factors, weights, kind):
     if nominal := [j for j, each in enumerate(factors.nominal or ()) if each]:
         among = factors.select(nominal)
         hot, member = one_hot_of(among.values.astype(jnp.int32), among.sizes), Groups.of(among.sizes).member
-        shares = weighted_mean(hot, even)
-        ratio = safe_divide(_products(codes, hot, even) ** 2, jnp.broadcast_to(shares, (codes.shape[1], len(shares))))
+        shares = arrays.weighted_mean(hot, even)
+        ratio = arrays.safe_divide(
+            _products(codes, hot, even) ** 2, jnp.broadcast_to(shares, (codes.shape[1], len(shares)))
+        )
         strength = strength.at[:, np.array(nominal)].set(jnp.sqrt(ratio @ member))
         factor_deviation = factor_deviation.at[np.array(nominal)].set(jnp.sqrt((shares * (1 - shares)) @ member))
     return jnp.minimum(strength, 1.0), code_deviation, factor_deviation
@@ -123,7 +116,7 @@ def _correlations(codes, factors: Factors, weights, kind):
 
 def _products(left, right, weights):
     """Weighted mean products between unit columns: correlations."""
-    return product_over_samples(left, weights[:, None] * right) / weights.sum()
+    return arrays.product_over_samples(left, weights[:, None] * right) / weights.sum()
 
 
 def _multiple(strength: Float[Array, "d 2"], among: Float[Array, "2 2"]) -> Float[Array, " d"]:
@@ -142,7 +135,7 @@ def _unit(columns, weights):
 
     No weights stay None: XLA searches constant ones for the first above 0 when it compiles, 3 s for a million samples.
     """
-    mean, deviation = moments(columns, weights)
+    mean, deviation = arrays.moments(columns, weights)
     unit = jnp.where(deviation > 0, deviation, 1.0)
     counted = (deviation > 0)[None, :] if weights is None else (deviation > 0)[None, :] & (weights > 0)[:, None]
     columns = jnp.where(counted, (columns - mean[None, :]) / unit[None, :], 0.0)
@@ -153,9 +146,9 @@ def length_one(columns, weights=None):
     """Columns divided by their root mean square (0 for a column of zeros), and that root."""
     even = jnp.ones(columns.shape[0]) if weights is None else weights
     largest = jnp.where(even[:, None] > 0, jnp.abs(columns), 0.0).max(axis=0)
-    within = safe_divide(columns, jnp.broadcast_to(largest, columns.shape))  # squares would leave float32
+    within = arrays.safe_divide(columns, jnp.broadcast_to(largest, columns.shape))  # squares would leave float32
     root = jnp.sqrt((even[:, None] * within**2).sum(axis=0) / even.sum())
-    return safe_divide(within, jnp.broadcast_to(root, columns.shape)), root * largest
+    return arrays.safe_divide(within, jnp.broadcast_to(root, columns.shape)), root * largest
 
 
 def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> Float[Array, "n c"]:
@@ -166,9 +159,11 @@ def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> F
             low = jnp.searchsorted(ordered, column, side="left")
             high = jnp.searchsorted(ordered, column, side="right")
             return (low + high - 1).astype(jnp.float32) / 2
-        cumulative = jnp.concatenate([jnp.zeros(1), jnp.cumsum(weights[stable_order(ordered_keys(column))])])
+        cumulative = jnp.concatenate(
+            [jnp.zeros(1), jnp.cumsum(weights[arrays.stable_order(arrays.ordered_keys(column))])]
+        )
         low = cumulative[jnp.searchsorted(ordered, column, side="left")]
         high = cumulative[jnp.searchsorted(ordered, column, side="right")]
         return (low + high) / 2
 
-    return jax.vmap(one, 1, 1)(columns, sort_columns(columns))
+    return jax.vmap(one, 1, 1)(columns, arrays.sort_columns(columns))

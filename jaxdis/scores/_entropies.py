@@ -9,18 +9,8 @@ from jaxdis._core.arrays import safe_divide
 from jaxdis._core.options import Count
 from jaxdis._core.spec import metric
 from jaxdis.relations._relation import Relation
+from jaxdis.scores import _reading as readings
 from jaxdis.scores._gaps import CodeScore, FactorScore
-from jaxdis.scores._reading import (
-    ROUNDING,
-    Reading,
-    largest,
-    mean_fit,
-    mean_over_codes,
-    mean_over_factors,
-    only_valid,
-    place_of_largest,
-    read,
-)
 
 
 class Entropy(NamedTuple):
@@ -80,7 +70,7 @@ def entropy(
     the default; the two agree for tree importances, whose columns sum to 1, and differ for lasso); Cao et al. 2022, §3
     (MED and top-k). The reference adds 1e-11 before the entropy; here 0 log 0 is 0, which differs by less than 1e-9.
     """
-    reading = read(relation)
+    reading = readings.read(relation)
     strength = jnp.maximum(reading.strength, 0.0)
     if normalize == "factor":
         strength = safe_divide(strength, strength.sum(axis=0, keepdims=True))
@@ -96,12 +86,12 @@ def entropy(
     weighted_d = safe_divide((strength.sum(axis=1) * per_code).sum(), total)
     weighted_c = safe_divide((strength.sum(axis=0) * per_factor).sum(), total)
     return Entropy(
-        weighted_d if disentanglement == "weighted" else mean_over_codes(per_code, reading),
-        weighted_c if completeness == "weighted" else mean_over_factors(per_factor, reading),
-        mean_fit(relation.fit, reading),
+        weighted_d if disentanglement == "weighted" else readings.mean_over_codes(per_code, reading),
+        weighted_c if completeness == "weighted" else readings.mean_over_factors(per_factor, reading),
+        readings.mean_fit(relation.fit, reading),
         per_code,
-        only_valid(per_factor, reading),
-        None if relation.fit is None else only_valid(relation.fit, reading),
+        readings.only_valid(per_factor, reading),
+        None if relation.fit is None else readings.only_valid(relation.fit, reading),
     )
 
 
@@ -120,12 +110,12 @@ def modularity(relation: Relation) -> CodeScore:
     Reference: Ridgeway & Mozer 2018, §3; Locatello et al. 2020, §4.2.4. Julka et al. 2024, App. print the strengths
     without squares; the code that they ran squares them.
     """
-    reading = read(relation)
+    reading = readings.read(relation)
     best = reading.strength.max(axis=1) ** 2
     rest = (_without_largest(reading.strength) ** 2).sum(axis=1)
     share = safe_divide(rest, best * jnp.maximum(reading.num_factors - 1, 1.0))
     per_code = jnp.where(best > 0, 1 - share, jnp.where(jnp.isnan(best), jnp.nan, 0.0))
-    return CodeScore(mean_over_codes(per_code, reading), per_code)
+    return CodeScore(readings.mean_over_codes(per_code, reading), per_code)
 
 
 @metric()
@@ -145,10 +135,10 @@ def exclusivity(relation: Relation) -> Exclusivity:
     Reference: Julka et al. 2024, §III (its formula prints max(S, 1) for min(S, 1)). EDI reads the impact intensity
     ``I(c_i; z_j) / I(c; z_j)``; on mutual information itself, shares refer to the factor's entropy.
     """
-    reading = read(relation)
+    reading = readings.read(relation)
     shares = reading.strength / reading.ceiling[None, :]
     per_code = jnp.where(reading.active, _exclusive(shares, reading.num_factors), 0.0)
-    factor = place_of_largest(shares)
+    factor = readings.place_of_largest(shares)
     credit = jnp.zeros_like(reading.ceiling).at[factor].add(per_code)
     modular = jnp.where(jnp.isnan(per_code).any(), jnp.nan, jnp.clip(credit, 0.0, 1.0))
     compact = jnp.clip(_exclusive(shares.T, reading.num_codes), 0.0, 1.0)
@@ -156,9 +146,10 @@ def exclusivity(relation: Relation) -> Exclusivity:
     silent = (shares <= 0).all()
     modular, compact = (jnp.where(silent, jnp.nan, per_factor) for per_factor in (modular, compact))
     means, parts = (
-        [of(per_factor, reading) for per_factor in (modular, compact)] for of in (mean_over_factors, only_valid)
+        [of(per_factor, reading) for per_factor in (modular, compact)]
+        for of in (readings.mean_over_factors, readings.only_valid)
     )
-    return Exclusivity(*means, mean_fit(relation.fit, reading), *parts)
+    return Exclusivity(*means, readings.mean_fit(relation.fit, reading), *parts)
 
 
 @metric()
@@ -181,13 +172,13 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
     ``METRICS`` do, and prune codes whose range is under a twentieth of the largest (in a later release, whose
     interquartile range is under a tenth): pass ``active``.
     """
-    reading = read(relation)
+    reading = readings.read(relation)
     shares = jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :]
     if over == "codes":
         per_code = _concentrated(shares, reading.num_factors)
-        return CodeScore(mean_over_codes(per_code, reading), per_code)
+        return CodeScore(readings.mean_over_codes(per_code, reading), per_code)
     per_factor = _concentrated(shares.T, reading.num_codes)
-    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+    return FactorScore(readings.mean_over_factors(per_factor, reading), readings.only_valid(per_factor, reading))
 
 
 def one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Float[Array, " r"]:
@@ -200,23 +191,25 @@ def one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Floa
     return jnp.where(total > 0, value, jnp.where(jnp.isnan(total), jnp.nan, 0.0))
 
 
-def _disentanglement(strength, reading: Reading):
+def _disentanglement(strength, reading: readings.Reading):
     return one_minus_entropy(strength, reading.num_factors)
 
 
 def _top_codes(strength, per_code, top_k: Count):
     """The codes that are among the ``top_k`` most disentangled ones for their own strongest factor."""
-    factor = place_of_largest(strength)
+    factor = readings.place_of_largest(strength)
     rival = factor[:, None] == factor[None, :]
     index = jnp.arange(len(per_code))
     differences = per_code[None, :] - per_code[:, None]
-    better = (differences > ROUNDING) | ((jnp.abs(differences) <= ROUNDING) & (index[None, :] < index[:, None]))
+    better = (differences > readings.ROUNDING) | (
+        (jnp.abs(differences) <= readings.ROUNDING) & (index[None, :] < index[:, None])
+    )
     return (rival & better).sum(axis=1) < top_k
 
 
 def _exclusive(rows, length):
     rest = (_without_largest(rows) ** 2).sum(axis=1)  # summed without the largest: a difference would cancel
-    return largest(rows, axis=1) - jnp.sqrt(rest / jnp.maximum(length - 1, 1.0))
+    return readings.largest(rows, axis=1) - jnp.sqrt(rest / jnp.maximum(length - 1, 1.0))
 
 
 def _without_largest(rows):

@@ -10,15 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.spec import metric
 from jaxdis.relations._relation import Relation
-from jaxdis.scores._reading import (
-    largest,
-    mean_over_codes,
-    mean_over_factors,
-    only_valid,
-    place_of_largest,
-    read,
-    top_two_gap,
-)
+from jaxdis.scores import _reading as readings
 
 
 class FactorScore(NamedTuple):
@@ -62,9 +54,9 @@ def gap(relation: Relation) -> FactorScore:
       code changes nothing.
     - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
     """
-    reading = read(relation)
-    per_factor = top_two_gap(reading.strength, axis=0) / reading.ceiling
-    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+    reading = readings.read(relation)
+    per_factor = readings.top_two_gap(reading.strength, axis=0) / reading.ceiling
+    return FactorScore(readings.mean_over_factors(per_factor, reading), readings.only_valid(per_factor, reading))
 
 
 @metric()
@@ -81,10 +73,10 @@ def axis_alignment(relation: Relation) -> FactorScore:
 
     Reference: Dubois et al. 2019 (the released code alone).
     """
-    reading = read(relation)
+    reading = readings.read(relation)
     best = reading.strength.max(axis=0)
     per_factor = jnp.maximum(safe_divide(2 * best - reading.strength.sum(axis=0), best), 0.0)
-    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+    return FactorScore(readings.mean_over_factors(per_factor, reading), readings.only_valid(per_factor, reading))
 
 
 @metric()
@@ -100,9 +92,9 @@ def maximum(relation: Relation) -> FactorScore:
 
     Reference: Moinfar & Theis 2024 (MSAS, which averages the most similar).
     """
-    reading = read(relation)
-    per_factor = largest(reading.strength, axis=0) / reading.ceiling
-    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+    reading = readings.read(relation)
+    per_factor = readings.largest(reading.strength, axis=0) / reading.ceiling
+    return FactorScore(readings.mean_over_factors(per_factor, reading), readings.only_valid(per_factor, reading))
 
 
 @metric()
@@ -122,13 +114,13 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
     Reference: Li et al. 2020, §5.1 and its released code (factor entropies, mean over active codes). Julka et al. 2024,
     App. divide by the code's entropy and average over all codes: ``normalize="code"`` with ``bins=30``.
     """
-    reading = read(relation)
+    reading = readings.read(relation)
     if normalize == "factor":
-        per_code = top_two_gap(jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :], axis=1)
+        per_code = readings.top_two_gap(jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :], axis=1)
     else:
-        gap = top_two_gap(reading.strength, axis=1)
+        gap = readings.top_two_gap(reading.strength, axis=1)
         per_code = jnp.where(jnp.isnan(gap), jnp.nan, safe_divide(gap, relation.code_ceiling))
-    return CodeScore(mean_over_codes(per_code, reading), per_code)
+    return CodeScore(readings.mean_over_codes(per_code, reading), per_code)
 
 
 @metric()
@@ -151,16 +143,16 @@ def strongest(
 
     Reference: Sepliarskaia et al. 2019, §5; Julka et al. 2024, App.
     """
-    reading = read(relation)
-    gaps, factor = top_two_gap(reading.strength, axis=1), place_of_largest(reading.strength)
+    reading = readings.read(relation)
+    gaps, factor = readings.top_two_gap(reading.strength, axis=1), readings.place_of_largest(reading.strength)
     credited_gaps = jax.nn.one_hot(factor, reading.strength.shape[1]) * jnp.where(reading.active, gaps, 0.0)[:, None]
     per_factor = credited_gaps.max(axis=0)
     per_factor = jnp.where(jnp.isnan(gaps).any(), jnp.nan, per_factor)
     if average == "mean_of_ratios":
-        score = mean_over_factors(per_factor / reading.ceiling, reading)
+        score = readings.mean_over_factors(per_factor / reading.ceiling, reading)
     else:
         score = jnp.where(reading.valid, per_factor, 0.0).sum() / relation.ceiling.sum()
-    return Strongest(score, only_valid(per_factor, reading), factor)
+    return Strongest(score, readings.only_valid(per_factor, reading), factor)
 
 
 @metric(errors=("score",), unless="normalize")
@@ -183,13 +175,13 @@ def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
 
     Reference: Do & Tran 2020, §4.3.
     """
-    reading = read(relation)
-    best = place_of_largest(reading.strength.T)
+    reading = readings.read(relation)
+    best = readings.place_of_largest(reading.strength.T)
     information = jnp.take_along_axis(reading.strength, best[None, :], axis=0)[0]
     # An inactive code has the entropy of a constant one.
     joint = jnp.where(relation.active, relation.code_ceiling, 0.0)[best] + reading.ceiling - information
-    per_factor = joint - top_two_gap(reading.strength, axis=0)
+    per_factor = joint - readings.top_two_gap(reading.strength, axis=0)
     if normalize:
         capacity = relation.capacity if relation.capacity > 0 else math.nan
         per_factor = 1 - per_factor / (reading.ceiling + capacity)
-    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+    return FactorScore(readings.mean_over_factors(per_factor, reading), readings.only_valid(per_factor, reading))
