@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxdis._core.platforms import Kernel
 
@@ -27,7 +26,6 @@ def _all_together(function: Callable, inputs: Any, *, together: int | None = Non
 # time where the tables of all would be too large: a kernel costs as much to start for one entry as for hundreds. That
 # holds on TPUs, too: by XLA's cycles, MIG by nearest neighbors takes 4.2 ms a member together and 18 one by one.
 each = Kernel(
-    lambda function, inputs, together=None: np.stack([function(entry) for entry in inputs]),
     cpu=lambda function, inputs, together=None: jax.lax.map(function, inputs),
     accelerator=_all_together,
 )
@@ -44,7 +42,7 @@ def _in_a_loop(step: Callable, numbers: Sequence[int], state: Any) -> Any:
 
 # ``unrolled(step, numbers, state)``: ``state = step(number, state)`` for each of a few known numbers. Without a loop,
 # except on TPUs, where XLA would compile each gather of a step for a second.
-unrolled = Kernel(_one_after_another, cpu=_one_after_another, accelerator=_one_after_another, tpu=_in_a_loop)
+unrolled = Kernel(cpu=_one_after_another, accelerator=_one_after_another, tpu=_in_a_loop)
 
 
 @jax.custom_batching.custom_vmap

@@ -94,13 +94,11 @@ class Kernel:
     """A function that takes the form of the platform on which it will run; jit and vmap accept each form.
 
     Attributes:
-      reference: the definition on the host, as plain as it can be written. Tests call it; programs do not.
       in_place: whether the accelerators' form adds to places that are known at run time; deterministic programs for
         GPUs then take the TPUs' form.
       named: forms that can be asked for, by name.
     """
 
-    reference: Callable
     cpu: Callable
     accelerator: Callable
     tpu: Callable | None = None

@@ -36,8 +36,6 @@ _PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 # are pickles, which can run anything.
 _CONVERSIONS = json.loads(Path(__file__).with_name("conversions.json").read_text())
 MISSING = frozenset(("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NULL", "null", "None", "?", "-", "nan", "NaN", "NaT"))
-# What pandas, pyarrow and others call an index that has no name.
-_INDEX = re.compile(r"(Unnamed: \d+(\.\d+)*|__index_level_\d+__)?")
 _WORDS = {",": "comma", "\t": "tab", " ": "blank"}
 
 

@@ -1,6 +1,7 @@
 """Commands that train a zoo of models, and encode images with it: ``jaxdis train`` and ``jaxdis encode``."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -76,7 +77,6 @@ class Train:
     def run(self) -> None:
         terminal.start(self.cache)
         from jaxdis import models
-        from jaxdis.cli._run_directory import train_to_directory
         from jaxdis.data import DATASETS
         from jaxdis.data._data_source import check_used, sources_of
 
@@ -90,8 +90,8 @@ class Train:
         if self.plan:
             _print_plan(config, sweep, self.seeds)
             return
-        finished = train_to_directory(config, sweep, self.seeds, self.out, data=own, keep=self.keep)
-        terminal.write_line(finished.message)
+        _, done = train_to_directory(config, sweep, self.seeds, self.out, data=own, keep=self.keep)
+        terminal.write_line(done)
 
     def _narrowed(self, sources):
         """The data set with correlated factors and without a combination; None for all."""
@@ -156,6 +156,32 @@ class Train:
         parameters = inspect.signature(OBJECTIVES[objective].settings).parameters
         settings = {name: getattr(self, name) for name in SWEPT if getattr(self, name) and name in parameters}
         return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}
+
+
+def train_to_directory(config, sweep: Mapping, seeds: int, out: Path, *, progress: bool = True, **arguments):
+    """Train every combination of settings and seeds into ``out``: ``run.json``, ``checkpoints/`` and ``zoo.npz``.
+
+    Returns the zoo, and a sentence that says what was done (trained, resumed, or already complete).
+    """
+    from jaxdis._core.files import DamagedFile, read_arrays
+    from jaxdis.models import members, train
+    from jaxdis.models.training._checkpoint import saved_updates
+
+    keys, hyperparameters, labels = members(sweep, seeds, config.method)
+    steps, before, file = config.steps, saved_updates(out), out / "zoo.npz"
+    zoo = train(config, keys, hyperparameters, labels=labels, directory=out, progress=progress, **arguments)
+    done = f"resumed from update {before} to {steps}" if before else f"trained for {steps} updates"
+    if before >= steps:
+        try:
+            read_arrays(file)
+            done = f"already complete, {steps} updates"
+        except (DamagedFile, FileNotFoundError):
+            done = f"written again from the checkpoint of update {steps}"
+    if not done.startswith("already"):
+        zoo.save(file)
+    stopped = ", ".join(f"{row} at update {step}" for row, step in enumerate(zoo.stopped) if step >= 0)
+    remark = f"; stopped by a number that is not finite: {stopped}" if stopped else ""
+    return zoo, f"{done}: {len(zoo)} members in {file}{remark}"
 
 
 def _print_plan(config, sweep, seeds: int) -> None:

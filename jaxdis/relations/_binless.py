@@ -9,8 +9,7 @@ import numpy as np
 from jax.scipy.special import entr
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from jaxdis._core.arrays import class_counts, finite_codes, ordered_keys, safe_divide
-from jaxdis._core.kernels.order import float_order
+from jaxdis._core.arrays import class_counts, finite_codes, ordered_keys, safe_divide, stable_order
 from jaxdis._core.loops import each
 from jaxdis._core.options import Bins, Count, NonNegative, Units
 from jaxdis._core.spec import metric
@@ -264,7 +263,7 @@ def neighbor_alignment(
     expected, occurring = count / len(codes), jnp.where(count > 0, 1.0, 0.0)
 
     def one_code(keys):
-        order = float_order(keys)
+        order = stable_order(keys)
         rows, new = presence[order], jnp.diff(keys[order]) != 0
 
         def tied():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from jaxdis._core import kernels, loops
-from jaxdis._core.arrays import ordered_keys
 from jaxdis._core.platforms import Kernel, tracing_for
+from tests._core import kernel_references
 
 MODULES = [
     importlib.import_module(f"{kernels.__name__}.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)
@@ -31,10 +31,6 @@ def classes_of(rng, n, sizes):
 def normal(rng, *shape, tied=0):
     values = rng.normal(size=shape).astype(np.float32)
     return np.round(values * tied) / np.float32(tied) if tied else values
-
-
-def keys_of(values):
-    return np.asarray(ordered_keys(jnp.asarray(values, jnp.float32)))
 
 
 def counted(rng, n, _):
@@ -114,12 +110,6 @@ CASES = {
     "smallest": {
         f"{k} of {width}": lambda rng, n, tied, k=k, width=width: ((np.abs(normal(rng, n, width, tied=tied)), k), {})
         for k, width in ((1, 1), (4, 60), (4, 63), (4, 333))  # no groups, as many as are chosen, and more
-    },
-    "float_order": {
-        "even": lambda rng, n, tied: ((keys_of(normal(rng, n, tied=tied)),), {}),
-        # Far from one value, all others share a cell; these are exchanged, or too many for that.
-        "crowded": lambda rng, n, tied: ((keys_of(np.append(normal(rng, n, tied=tied), 1e6)),), {}),
-        "huge": lambda rng, n, tied: ((keys_of(np.clip(normal(rng, n, tied=tied), -2, 2) * 1.5e38),), {}),
     },
     "pairs_of": {
         "wide": lambda rng, n, _: ((normal(rng, 2, 3, 5),), {}),
@@ -229,9 +219,9 @@ def test_every_kernel_has_cases():
 
 @pytest.mark.parametrize(("name", "case", "size", "form"), list(forms()))
 def test_each_form_is_its_reference(name, case, size, form):
-    kernel, make = KERNELS[name], CASES[name][case]
+    kernel, make, reference = KERNELS[name], CASES[name][case], getattr(kernel_references, name)
     inputs = [make(np.random.default_rng(seed), *SIZES[size]) for seed in range(2)]
-    expected = [ordered(name, kernel.reference(*arguments, **options)) for arguments, options in inputs]
+    expected = [ordered(name, reference(*arguments, **options)) for arguments, options in inputs]
     (arguments, options), _ = inputs
     moving = [isinstance(argument, np.ndarray) for argument in arguments]
     weights = [options.get("weights") for _, options in inputs]
@@ -261,7 +251,7 @@ def _stacked(results):
 
 
 def test_the_platform_chooses_the_form():
-    kernel = Kernel(lambda: "reference", cpu=lambda: "for CPUs", accelerator=lambda: "for others")
+    kernel = Kernel(cpu=lambda: "for CPUs", accelerator=lambda: "for others")
     alone = dataclasses.replace(kernel, tpu=kernel.cpu)
     adding = dataclasses.replace(alone, in_place=True)
     for platform, form in {"cpu": "for CPUs", "gpu": "for others", "tpu": "for others"}.items():

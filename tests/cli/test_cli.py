@@ -398,7 +398,7 @@ WORKING = {
     "score": (("score", "{codes}"), "jaxdis.evaluation._evaluate.evaluate"),
     "list": (("list", "metrics"), "jaxdis.cli._listing.rows_of"),
     "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data._contact_sheet.save_sheet"),
-    "train": (("train", "--out", "{out}"), "jaxdis.cli._run_directory.train_to_directory"),
+    "train": (("train", "--out", "{out}"), "jaxdis.cli._zoo_commands.train_to_directory"),
     "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run"),
     "study": (("study", "run", "mahon2024", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run"),
     "calibration": (

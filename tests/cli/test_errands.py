@@ -14,7 +14,6 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.cli import main
 from jaxdis.cli._metric_texts import plan_of_texts
-from jaxdis.cli._run_directory import Finished
 from jaxdis.evaluation._arrays_file import load_arrays
 from jaxdis.evaluation._evaluate import evaluate
 
@@ -375,8 +374,8 @@ def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, mon
 def test_a_zoo_is_trained_on_correlated_factors_without_a_combination(tmp_path, capsys, monkeypatch):
     spaces = []
     monkeypatch.setattr(
-        "jaxdis.cli._run_directory.train_to_directory",
-        lambda *_, data, **__: spaces.append(data[0]) or Finished(None, "trained"),
+        "jaxdis.cli._zoo_commands.train_to_directory",
+        lambda *_, data, **__: spaces.append(data[0]) or (None, "trained"),
     )
     command = ["train", "--data", "hearts", "--out", str(tmp_path / "zoo")]
     assert main([*command, "--correlate", "x:y:0.2", "--hold-out", "x=3", "y=5"]) == 0

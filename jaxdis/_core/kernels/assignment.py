@@ -103,13 +103,6 @@ def _resolve(method: Solver, costs: jax.Array) -> str:
     return "scipy" if large and costs.size <= CALLBACK_MAX_SIZE and on_cpu() else "optax"
 
 
-def _pairs_reference(costs):
-    from scipy.optimize import linear_sum_assignment
-
-    pairs = np.array([linear_sum_assignment(cost) for cost in np.asarray(costs)], np.int32)
-    return pairs[:, 0], pairs[:, 1]
-
-
 def _pairs_by_optax(costs):
     import optax
 
@@ -123,14 +116,17 @@ def _pairs_by_scipy(costs):
     pieces = [flat[start : start + PIECE] for start in range(0, flat.size, PIECE)]
 
     def solve(*pieces):
-        return _pairs_reference(np.concatenate([np.asarray(piece) for piece in pieces]).reshape(shape))
+        from scipy.optimize import linear_sum_assignment
+
+        costs = np.concatenate([np.asarray(piece) for piece in pieces]).reshape(shape)
+        pairs = np.array([linear_sum_assignment(cost) for cost in costs], np.int32)
+        return pairs[:, 0], pairs[:, 1]
 
     return jax.pure_callback(solve, (pair, pair), *pieces, vmap_method="sequential")
 
 
 # ``pairs_of(costs [t, r, c]) -> [t, p], [t, p]``: rows and columns of the ``min(r, c)`` pairs of least total cost.
 pairs_of = Kernel(
-    _pairs_reference,
     cpu=_pairs_by_optax,
     accelerator=_pairs_by_optax,
     named={"optax": _pairs_by_optax, "scipy": _pairs_by_scipy},

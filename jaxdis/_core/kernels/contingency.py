@@ -25,15 +25,6 @@ TILE = 16
 WORDS = 16
 
 
-def _joint_reference(number, bins, classes, sizes, weights=None):
-    tables = np.zeros((number.shape[1], bins, sum(sizes)), np.float32)
-    offsets = np.cumsum([0, *sizes[:-1]])
-    for code, factor, sample in np.ndindex(number.shape[1], len(sizes), len(number)):
-        value = offsets[factor] + classes[sample, factor]
-        tables[code, number[sample, code], value] += 1 if weights is None else weights[sample]
-    return tables
-
-
 def _joint_by_scatter(
     number: Int[Array, "n d"], bins: int, classes: Int[Array, "n k"], sizes: tuple[int, ...], weights=None
 ) -> Float[Array, "d b s"]:
@@ -94,18 +85,10 @@ def _joint_by_product(number, bins, classes, sizes, weights=None) -> Float[Array
 # ``joint_tables(number [n, d], bins, classes [n, k], sizes, weights=None) -> [d, bins, s]``: how many samples (or how
 # much weight) each bin of a code shares with each value of all factors, one factor after another along ``s``.
 joint_tables = Kernel(
-    _joint_reference,
     cpu=_joint_by_scatter,
     accelerator=_joint_by_product,
     named={"scatter": _joint_by_scatter, "matmul": _joint_by_product},
 )
-
-
-def _pairs_reference(left, right, bins):
-    tables = np.zeros((left.shape[1], right.shape[1], bins, bins), np.float32)
-    for i, j, sample in np.ndindex(left.shape[1], right.shape[1], len(left)):
-        tables[i, j, left[sample, i], right[sample, j]] += 1
-    return np.moveaxis(tables, 1, 2).reshape(left.shape[1], bins, -1)
 
 
 def _pairs_by_scatter(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int) -> Float[Array, "d b s"]:
@@ -164,16 +147,9 @@ def _bits_of_bins(number: Int[Array, "n d"], bins: int) -> UInt32[Array, "t c w 
 # ``pair_tables(left [n, d], right [n, e], bins) -> [d, bins, e * bins]``: the joint tables of two sets of codes, all
 # cut into as many bins.
 pair_tables = Kernel(
-    _pairs_reference,
     cpu=_pairs_by_bits,
     accelerator=lambda left, right, bins: _joint_by_product(left, bins, right, (bins,) * right.shape[1]),
-    named={"scatter": _pairs_by_scatter},
 )
-
-
-def _sums_reference(left, right, bins, terms):
-    tables = _pairs_reference(left, right, bins).reshape(left.shape[1], bins, right.shape[1], bins)
-    return terms[:, tables.astype(np.int32)].sum(axis=(2, 4), dtype=terms.dtype)
 
 
 def _sums_of_tables(left, right, bins, terms):
@@ -203,16 +179,7 @@ def _terms_at(terms, counts):
 
 # ``pair_sums(left [n, d], right [n, e], bins, terms [w, n + 1]) -> [w, d, e]``: sums over the cells of each two codes'
 # joint table, to which a cell adds the term of its count; ``w`` sets of terms, integers whose sums may wrap around.
-pair_sums = Kernel(_sums_reference, cpu=_sums_by_bits, accelerator=_sums_of_tables)
-
-
-def _segments_reference(true, predicted, true_segments, predicted_segments):
-    tables = np.zeros((len(true), true_segments, predicted_segments), np.float32)
-    for image, pixel in np.ndindex(true.shape):
-        i, j = true[image, pixel], predicted[image, pixel]
-        if 0 <= i < true_segments and 0 <= j < predicted_segments:
-            tables[image, i, j] += 1
-    return tables
+pair_sums = Kernel(cpu=_sums_by_bits, accelerator=_sums_of_tables)
 
 
 def _segments_by_scatter(
@@ -235,7 +202,6 @@ def _segments_by_product(true, predicted, true_segments, predicted_segments):
 # each image are in each true and each predicted segment; numbers beyond the last segment are left out. On CPU, the
 # scatter was measured to be 23 times as fast as the product.
 segment_tables = Kernel(
-    _segments_reference,
     cpu=_segments_by_scatter,
     accelerator=_segments_by_product,
     named={"scatter": _segments_by_scatter, "one_hot": _segments_by_product},

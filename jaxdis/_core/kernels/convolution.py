@@ -264,14 +264,7 @@ def _convolution_by_patches(images: Images, kernel: Weights, strides, padding, *
 # ``convolution(images [n, h, w, c], kernel [s, s, c, o], strides, padding) -> [n, y, x, o]``:
 # ``lax.conv_general_dilated`` as ``flax.linen.Conv`` calls it, for square kernels, equal strides and no dilation;
 # positions that a stride leaves over at the end are not read.
-convolution = Kernel(
-    lambda images, kernel, strides, padding, **_: lax.conv_general_dilated(
-        images, kernel, strides, padding, dimension_numbers=_LAYOUT
-    ),
-    cpu=_convolution_direct,
-    accelerator=_convolution_by_patches,
-    tpu=_convolution_direct,
-)
+convolution = Kernel(cpu=_convolution_direct, accelerator=_convolution_by_patches, tpu=_convolution_direct)
 
 
 def _check_size(kernel, size: int) -> None:
@@ -307,18 +300,7 @@ def _transposed_by_patches(images: Images, kernel: Weights, *_, **__) -> Maps:
 
 # ``transposed_convolution(images [n, h, w, c], kernel [4, 4, c, o]) -> [n, 2h, 2w, o]``: of stride 2 and SAME padding;
 # equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
-transposed_convolution = Kernel(
-    lambda images, kernel, *_, **__: lax.conv_transpose(images, kernel, (2, 2), "SAME", dimension_numbers=_LAYOUT),
-    cpu=_transposed_direct,
-    accelerator=_transposed_by_patches,
-    tpu=_transposed_direct,
-)
-
-
-def _five_reference(images, kernel, *_, **__):
-    return lax.conv_general_dilated(
-        images, kernel[::-1, ::-1], (1, 1), [(2, 3)] * 2, lhs_dilation=(2, 2), dimension_numbers=_LAYOUT
-    )
+transposed_convolution = Kernel(cpu=_transposed_direct, accelerator=_transposed_by_patches, tpu=_transposed_direct)
 
 
 def _five_direct(images: Images, kernel: Weights, *_, **__) -> Maps:
@@ -346,7 +328,7 @@ def _five_by_patches(images: Images, kernel: Weights, *_, **__) -> Maps:
 
 # ``transposed_convolution_five(images [n, h, w, c], kernel [5, 5, c, o]) -> [n, 2h, 2w, o]``: ``y[p] = Σ_{2i + k = p +
 # 2} x[i] w[k]`` in each direction; equals ``torch.nn.ConvTranspose2d(c, o, 5, 2, padding=2, output_padding=1)``.
-transposed_convolution_five = Kernel(_five_reference, cpu=_five_direct, accelerator=_five_by_patches, tpu=_five_direct)
+transposed_convolution_five = Kernel(cpu=_five_direct, accelerator=_five_by_patches, tpu=_five_direct)
 
 
 def enlarged(images: Images) -> Float[Array, "n y x c"]:

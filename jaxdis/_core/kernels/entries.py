@@ -3,7 +3,6 @@
 import math
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Int, Shaped
 
 from jaxdis._core.platforms import Kernel
@@ -35,7 +34,7 @@ def _read_in_rows(array, *places):
 
 
 # ``entries_at(array, *places [..., m]) -> [..., m]``: entries at places within an array, one for each of its axes.
-entries_at = Kernel(lambda array, *places: np.asarray(array)[places], cpu=_read, accelerator=_read, tpu=_read_in_rows)
+entries_at = Kernel(cpu=_read, accelerator=_read, tpu=_read_in_rows)
 
 
 def _spread(entries: Shaped[Array, " m"], places: Int[Array, " m"], size: int):
@@ -50,11 +49,5 @@ def _spread_in_rows(entries, places, size):
     return _spread(_filled(entries), jnp.concatenate([places, behind]), width)[:size]
 
 
-def _spread_reference(entries, places, size):
-    result = np.zeros(size, entries.dtype)
-    result[places] = entries
-    return result
-
-
 # ``placed_at(entries [m], places [m], size) -> [size]``: zeros, but for the entries, each at a place of its own.
-placed_at = Kernel(_spread_reference, cpu=_spread, accelerator=_spread, tpu=_spread_in_rows)
+placed_at = Kernel(cpu=_spread, accelerator=_spread, tpu=_spread_in_rows)

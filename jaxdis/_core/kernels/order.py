@@ -1,64 +1,11 @@
-"""How floats are ordered, the smallest values of rows, and the distance of each sample to its nearest ones."""
+"""The smallest values of rows, and the distance of each sample to its nearest ones."""
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis._core.arrays import from_keys, stable_order
 from jaxdis._core.loops import repeat
 from jaxdis._core.platforms import Kernel, on_cpu
-
-# Values that crowd in a cell are sorted exactly; two exchanges bring a value two places further.
-CROWD, ROUNDS = 8, 8
-
-
-# On CPU, one sort on integers that hold a cell of the range and a value's place, and a few exchanges between neighbors
-# within cells, take two thirds of an exact sort's time.
-
-
-def _order_by_cells(keys: Int[Array, " n"]) -> Int[Array, " n"]:
-    n = len(keys)
-    bits = (n - 1).bit_length()
-    if bits > 16:
-        return stable_order(keys)
-    place = jnp.arange(n, dtype=jnp.uint32)
-    values = from_keys(keys)
-    low, high = values.min(), values.max()
-    # The largest cell must not round up to one too many.
-    scale = np.float32((1 << 32 - bits) - 256) / jnp.where(high > low, high - low, 1.0)
-    packed = jax.lax.sort(((values - low) * scale).astype(jnp.uint32) << bits | place)
-    order, cells = (packed & jnp.uint32((1 << bits) - 1)).astype(jnp.int32), packed >> bits
-    ordered = keys[order]
-
-    def exchanged(keys, order, start):
-        first = (place % 2 == start) & (place < n - 1)
-
-        def partner(array):
-            return jnp.where(first, jnp.roll(array, -1), jnp.roll(array, 1))
-
-        other = partner(keys)
-        wrong = jnp.where(first, keys > other, jnp.roll(first, 1) & (other > keys))
-        return jnp.where(wrong, other, keys), jnp.where(wrong, partner(order), order)
-
-    def unsorted(keys):
-        return (keys[:-1] > keys[1:]).any()
-
-    def exchange(state):
-        number, keys, order, _ = state
-        keys, order = exchanged(*exchanged(keys, order, 0), 1)
-        return number + 1, keys, order, unsorted(keys)
-
-    crowded = ((cells[CROWD:] == cells[:-CROWD]) & (ordered[CROWD:] != ordered[:-CROWD])).any()
-    start = jnp.where(crowded, ROUNDS, 0).astype(jnp.int32), ordered, order, unsorted(ordered)
-    _, _, order, left = repeat("rounds", lambda state: state[3] & (state[0] < ROUNDS), exchange, start)
-    return jax.lax.cond(left, lambda: stable_order(keys), lambda: order)
-
-
-# ``float_order(keys [n]) -> [n]``: places of :func:`jaxdis._core.arrays.ordered_keys` in ascending order, equal keys in
-# theirs.
-float_order = Kernel(lambda keys: np.argsort(keys, kind="stable"), cpu=_order_by_cells, accelerator=stable_order)
-
 
 # Nearest samples in two columns at once. On CPU, a walk outwards along the sorted column stops for a sample when no
 # nearer one can follow. On accelerators, all pairs are compared, in chunks.
@@ -100,15 +47,7 @@ def _smallest_by_groups(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"
 
 # ``smallest(rows [r, n], k) -> [r, k]``: each row's ``k`` smallest values, which has no fewer, in order and with ties.
 # XLA's selection on CPU takes 2 ns a value of rows of 10,000, that of groups a seventh.
-smallest = Kernel(
-    lambda rows, k: np.sort(rows, axis=1)[:, :k], cpu=_smallest_by_groups, accelerator=_smallest_by_selection
-)
-
-
-def _radii_reference(ordered, value, neighbors):
-    distances = np.maximum(*(np.abs(column[:, None] - column[None, :]) for column in (ordered, value)))
-    nearest = np.sort(distances, axis=1)[:, 1 : neighbors + 1]  # the sample itself is the first
-    return nearest[:, -1], (nearest < nearest[:, -1:]).sum(axis=1)
+smallest = Kernel(cpu=_smallest_by_groups, accelerator=_smallest_by_selection)
 
 
 def _radii_by_walk(ordered, value, neighbors: int) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
@@ -181,7 +120,6 @@ def chunk_rows(n: int) -> int:
 # ``radii(ordered [n], value [n], neighbors) -> [n], [n]``: the distance of each sample to its k-th nearest, the larger
 # of those in the sorted column and in the other one, and how many of the ``k`` lie nearer.
 radii = Kernel(
-    _radii_reference,
     cpu=_radii_by_walk,
     accelerator=_radii_by_chunks,
     named={"sorted": _radii_by_walk, "brute": _radii_by_chunks},

@@ -58,18 +58,7 @@ def _running_by_cumsum(histogram):
 
 
 # ``running_sums(histogram [d, b, ...]) -> [d, b, ...]``: sums over the bins up to each one.
-running_sums = Kernel(
-    lambda histogram: np.cumsum(histogram.astype(np.float64), axis=1),
-    cpu=_running_by_loops,
-    accelerator=_running_by_cumsum,
-)
-
-
-def _binned_reference(bins, rows, num_bins):
-    table = np.zeros((len(bins), num_bins, rows.shape[1]), rows.dtype)
-    for code, sample in np.ndindex(bins.shape):
-        table[code, bins[code, sample]] += rows[sample]
-    return table
+running_sums = Kernel(cpu=_running_by_loops, accelerator=_running_by_cumsum)
 
 
 def _binned_by_scatter(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bins: int) -> Num[Array, "d b c"]:
@@ -90,7 +79,7 @@ def _binned_by_product(bins, rows, num_bins):
 
 # ``sums_in_bins(bins [d, n], rows [n, c], num_bins) -> [d, num_bins, c]``: sums of the rows in each bin of each code.
 # TPUs would add row by row.
-sums_in_bins = Kernel(_binned_reference, _binned_by_scatter, _binned_by_scatter, tpu=_binned_by_product, in_place=True)
+sums_in_bins = Kernel(_binned_by_scatter, _binned_by_scatter, tpu=_binned_by_product, in_place=True)
 
 
 def _nodes_by_scatter(node: UInt[Array, "n c"], values, nodes: int):
@@ -111,23 +100,7 @@ def _nodes_by_selection(node, values, nodes):
 
 # ``sums_in_nodes(node [n, c], values, nodes) -> [v, nodes, c]``: of each array ``[n, c]`` among the values, the sums
 # over the samples of each node, column by column. TPUs would add number by number.
-sums_in_nodes = Kernel(
-    lambda node, values, nodes: np.stack(
-        [[np.where(node == q, value, 0).sum(axis=0) for q in range(nodes)] for value in values]
-    ),
-    cpu=_nodes_by_scatter,
-    accelerator=_nodes_by_scatter,
-    tpu=_nodes_by_selection,
-    in_place=True,
-)
-
-
-def _classes_reference(terms, classes, rows, size):
-    found = [np.asarray(term, np.float64) for term in terms(classes, rows)]
-    tables = np.zeros((len(found), size, rows.shape[1]))
-    for table, term in zip(tables, found, strict=True):
-        np.add.at(table, classes, term)
-    return tables
+sums_in_nodes = Kernel(_nodes_by_scatter, _nodes_by_scatter, tpu=_nodes_by_selection, in_place=True)
 
 
 def _classes_in_chunks(terms: Terms, classes: Int[Array, " n"], rows: Float[Array, "n d"], size: int):
@@ -164,7 +137,7 @@ def _classes_by_product(terms, classes, rows, size):
 # ``terms(classes, rows)`` computes, the sum of the rows of each class. On CPU, terms of few rows at a time stay in
 # cache: six terms of 1,000 codes take a tenth of the time that it takes to store them. On an H200, rows that were added
 # one by one took 24 times as long as their bytes.
-sums_in_classes = Kernel(_classes_reference, cpu=_classes_in_chunks, accelerator=_classes_by_product)
+sums_in_classes = Kernel(cpu=_classes_in_chunks, accelerator=_classes_by_product)
 
 
 def _members(sizes) -> Float[np.ndarray, "s k"]:
@@ -180,14 +153,12 @@ def _parts(values, sizes):
 # ``sums_over_classes(values [s, n], sizes) -> [k, n]``: sums over the classes of each factor. On accelerators without a
 # product, whose operands would be stored.
 sums_over_classes = Kernel(
-    lambda values, sizes: np.stack([part.astype(np.float64).sum(axis=0) for part in _parts(values, sizes)]),
     cpu=lambda values, sizes: _members(sizes).T @ values,
     accelerator=lambda values, sizes: jnp.stack([part.sum(axis=0) for part in _parts(values, sizes)]),
 )
 
 # ``spread_over_classes(values [k, n], sizes) -> [s, n]``: the row of each factor for all of its classes.
 spread_over_classes = Kernel(
-    lambda values, sizes: np.repeat(values, sizes, axis=0),
     cpu=lambda values, sizes: _members(sizes) @ values,
     accelerator=lambda values, sizes: jnp.repeat(values, np.array(sizes), axis=0, total_repeat_length=sum(sizes)),
 )
@@ -205,12 +176,7 @@ def _by_selection(values, places, sizes):
 
 # ``of_own_class(values [s, n], places [k, n], sizes) -> [k, n]``: each sample's entry in the row of its own class, one
 # of each factor's. On TPUs all rows are read, since entries would be read one by one.
-of_own_class = Kernel(
-    lambda values, places, sizes: np.take_along_axis(np.asarray(values), np.asarray(places), axis=0),
-    cpu=_by_gather,
-    accelerator=_by_gather,
-    tpu=_by_selection,
-)
+of_own_class = Kernel(cpu=_by_gather, accelerator=_by_gather, tpu=_by_selection)
 
 
 # Terms of a sum that an accelerator computes sooner, for each of its readers, than it would store it and read it again.
@@ -225,11 +191,7 @@ def _in_its_readers(left: Float[Array, "s e"], right: Float[Array, "e n"]) -> Fl
 
 # ``thin_product(left [s, e], right [e, n]) -> [s, n]``, of few numbers ``e``. As a sum of products it becomes a part of
 # what reads it; libraries for products store their results.
-thin_product = Kernel(
-    lambda left, right: left @ right,
-    cpu=lambda left, right: left @ right,
-    accelerator=_in_its_readers,
-)
+thin_product = Kernel(cpu=lambda left, right: left @ right, accelerator=_in_its_readers)
 
 
 # Statistics over batches need no array that holds all batches' rows: a table row fills whole cache lines, a few rows
@@ -255,15 +217,7 @@ def _variances(codes: Float[Array, "n d"], rows: Int[Array, "b t"]) -> Float[Arr
 
 
 # ``variances_in_batches(codes [n, d], rows [b, t]) -> [t, d]``: the variance of each code in each batch of ``b`` rows.
-variances_in_batches = Kernel(
-    lambda codes, rows: codes.astype(np.float64)[rows].var(axis=0, ddof=1),
-    cpu=_variances,
-    accelerator=_variances,
-)
-
-
-def _distances_reference(codes, rows, partners):
-    return np.abs(codes.astype(np.float64)[rows] - codes.astype(np.float64)[partners]).mean(axis=0)
+variances_in_batches = Kernel(cpu=_variances, accelerator=_variances)
 
 
 def _distances(codes: Float[Array, "n d"], rows: Int[Array, "b t"], partners: Int[Array, "b t"]) -> Float[Array, "t d"]:
@@ -278,7 +232,7 @@ def _distances(codes: Float[Array, "n d"], rows: Int[Array, "b t"], partners: In
 
 # ``distances_in_batches(codes [n, d], rows [b, t], partners [b, t]) -> [t, d]``: the mean absolute difference of each
 # code over the ``b`` pairs of rows of each batch.
-distances_in_batches = Kernel(_distances_reference, cpu=_distances, accelerator=_distances)
+distances_in_batches = Kernel(cpu=_distances, accelerator=_distances)
 
 
 def _in_lines(codes: Float[Array, "n d"]) -> Float[Array, "n w"]:

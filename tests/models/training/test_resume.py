@@ -17,7 +17,7 @@ import pytest
 
 from jaxdis import data, models
 from jaxdis._core.files import read_arrays, write_arrays
-from jaxdis.cli import _run_directory as run_directory
+from jaxdis.cli._zoo_commands import train_to_directory
 from jaxdis.models.objectives._losses import Losses
 from jaxdis.models.training import _runner as runner
 from jaxdis.models.training import _train as progress
@@ -201,16 +201,16 @@ def test_a_run_can_be_resumed_on_another_number_of_devices(tmp_path, config, mem
 
 
 def test_a_run_directory_trains_once(tmp_path, config, images):
-    first = run_directory.train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
-    again = run_directory.train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
-    assert first.message.startswith("trained for 12 updates: 4 members in")
-    assert again.message.startswith("already complete, 12 updates")
-    assert same(first.zoo, again.zoo)
-    assert same(models.load(tmp_path / "zoo.npz"), first.zoo)
+    first, first_said = train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
+    again, again_said = train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
+    assert first_said.startswith("trained for 12 updates: 4 members in")
+    assert again_said.startswith("already complete, 12 updates")
+    assert same(first, again)
+    assert same(models.load(tmp_path / "zoo.npz"), first)
     with pytest.raises(ValueError, match="members is 4, asked for 6; other seeds or settings of members"):
-        run_directory.train_to_directory(config, SWEEP, 3, tmp_path, data=images, progress=False)
+        train_to_directory(config, SWEEP, 3, tmp_path, data=images, progress=False)
     with pytest.raises(ValueError, match=r"another run \(other images\)"):
-        run_directory.train_to_directory(config, SWEEP, 2, tmp_path, data=images[:30], progress=False)
+        train_to_directory(config, SWEEP, 2, tmp_path, data=images[:30], progress=False)
 
 
 def test_progress_shows_the_losses(config, members, images, capsys, monkeypatch):
@@ -302,8 +302,8 @@ def test_files_have_the_modes_that_the_user_chose(resumed, tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damage, config, images, tmp_path):
     def again():
-        found = run_directory.train_to_directory(config, SWEEP, 1, tmp_path, data=images, progress=False, **often)
-        return found.message
+        _, said = train_to_directory(config, SWEEP, 1, tmp_path, data=images, progress=False, **often)
+        return said
 
     config = dataclasses.replace(config, steps=12)
     often = {"log_every": 4, "checkpoint_every": 4}
