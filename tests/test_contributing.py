@@ -18,7 +18,7 @@ from jaxdis.data import DATASETS, DataSet, FactorSpace, Render
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics import metric
 from jaxdis.metrics._metric import About
-from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
+from jaxdis.models.objectives._losses import OBJECTIVES, Objective
 from jaxdis.study import STUDIES
 from jaxdis.study._definition import Sampling, Study, Training
 from tests.metrics import test_contracts as contracts

@@ -18,7 +18,7 @@ from jaxdis.models.networks._architectures import Convolutional, Discriminator, 
 from jaxdis.models.networks._functions import Autoencoder, check_hashable, check_network, functions_of
 from jaxdis.models.networks._layers import apply, begin
 from jaxdis.models.objectives import _losses as objectives
-from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
+from jaxdis.models.objectives._losses import OBJECTIVES, Objective
 
 # The released code clips probabilities to [1e-6, 1 − 1e-6] (Locatello et al. 2020).
 _LOWEST, _HIGHEST = np.float32(np.log(1e-6)), np.float32(np.log1p(-1e-6))

@@ -26,7 +26,7 @@ from jaxdis.models.methods._parted_vae import PartedVae, Plateau
 from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
 from jaxdis.models.methods._weak_de import WeakDe
 from jaxdis.models.networks._architectures import Discriminator, burgess
-from jaxdis.models.objectives._objective_table import beta_tc_parts
+from jaxdis.models.objectives._losses import beta_tc_parts
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import small
@@ -154,7 +154,7 @@ def published_runs(
 
     See :func:`method` for what is stated and what is inferred. FactorVAE doubles both
     epochs and batch, so that it has as many updates. β-TCVAE is trained by its parts
-    (:func:`~jaxdis.models.objectives._objective_table.beta_tc_parts`), with the estimator ``mahon2024``.
+    (:func:`~jaxdis.models.objectives._losses.beta_tc_parts`), with the estimator ``mahon2024``.
 
     Args:
       data: one of :data:`DATA`.

@@ -9,7 +9,7 @@ from jaxdis import models
 from jaxdis.models.networks._functions import Own
 from jaxdis.models.networks._layers import begin
 from jaxdis.models.objectives import _losses as losses
-from jaxdis.models.objectives import _objective_table as table
+from jaxdis.models.objectives import _losses as table
 from jaxdis.models.objectives._losses import ESTIMATORS
 from jaxdis.models.training._image_source import as_source
 from tests.models import reference
