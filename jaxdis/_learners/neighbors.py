@@ -234,12 +234,8 @@ def _count_inside(ordered, value, place, balls: Balls) -> Int[Array, " n"]:
         return jnp.where(within, middle, near), jnp.where(within, far, middle)
 
     def inwards(at):
-        return repeat(
-            "inwards",
-            lambda at: (~inside(at) & (at != place)).any(),
-            lambda at: jnp.where(inside(at), at, at + jnp.sign(place - at)),
-            at,
-        )
+        outside = lambda at: (~inside(at) & (at != place)).any()  # noqa: E731
+        return repeat("inwards", outside, lambda at: jnp.where(inside(at), at, at + jnp.sign(place - at)), at)
 
     beyond = jnp.where(balls.far < balls.near, -1, n)
     # A tied window may end nearer than the next sample of the class.

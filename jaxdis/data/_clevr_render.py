@@ -24,6 +24,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, UInt8
 from jaxdis._core.options import Count, check_fields
 from jaxdis._core.platforms import on_cpu
 from jaxdis.data._factor_space import Interval
+from jaxdis.data._scenes import scene_columns
 
 CAMERA = np.array([7.481131553649902, -6.5076398849487305, 5.34366512298584], np.float32)
 # Half the width of the picture at distance 1: a lens of 35 mm before a sensor of 32 mm.
@@ -365,14 +366,7 @@ def columns(max_objects: int, min_objects: int, jitter: bool) -> dict:
 
     Absent objects' factors are sampled, but these objects are not visible.
     """
-    if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
-        raise ValueError(
-            f"max_objects: must be 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
-        )
-    classes = {"num_objects": tuple(range(min_objects, max_objects + 1))} | (JITTERED if jitter else {})
-    for number in range(1, max_objects + 1):
-        classes |= {f"object_{number}_{name}": values for name, values in OBJECT.items()}
-    return classes
+    return scene_columns(min_objects, max_objects, MOST_OBJECTS, JITTERED if jitter else {}, OBJECT)
 
 
 def first_object(num_factors: int) -> int:

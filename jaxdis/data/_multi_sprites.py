@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Int, UInt8
 
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._scenes import scene_columns
 
 COLORS = (0, 63, 127, 191, 255)
 MOST_OBJECTS = 5
@@ -48,16 +49,10 @@ def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
 
     Restrict how many objects there are with ``space.only({"num_objects": number - min_objects})``.
     """
-    if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
-        raise ValueError(
-            f"max_objects: must be 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
-        )
-    columns = {"num_objects": tuple(range(min_objects, max_objects + 1))}
-    columns |= {f"background_{channel}": COLORS for channel in OBJECT_FACTORS[:3]}
+    background = {f"background_{channel}": COLORS for channel in OBJECT_FACTORS[:3]}
     values = (COLORS, COLORS, COLORS, *sprites.SPACE.values)
-    for number in range(1, max_objects + 1):
-        columns |= {f"object_{number}_{name}": row for name, row in zip(OBJECT_FACTORS, values, strict=True)}
-    return FactorSpace.of(**columns)
+    of_object = dict(zip(OBJECT_FACTORS, values, strict=True))
+    return FactorSpace.of(**scene_columns(min_objects, max_objects, MOST_OBJECTS, background, of_object))
 
 
 def steps(of: FactorSpace) -> dict[str, int]:

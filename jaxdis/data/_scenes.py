@@ -93,6 +93,14 @@ def labels_of(space: FactorSpace) -> dict[str, tuple[str, str]]:
     return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
 
 
+def scene_columns(least: int, most: int, limit: int, others: Mapping, of_object: Mapping) -> dict:
+    """Factors ``num_objects``, others, and ``object_i_*``, by the values of an object's."""
+    if not 1 <= least <= most <= limit:
+        raise ValueError(f"max_objects: must be 1 ≤ min_objects ≤ max_objects ≤ {limit}, got {least} and {most}")
+    rows = {f"object_{i}_{name}": values for i in range(1, most + 1) for name, values in of_object.items()}
+    return {"num_objects": tuple(range(least, most + 1)), **others, **rows}
+
+
 def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:
     """Masks ``[n, h, w]`` for images with this height and width, whose pixels average blocks.
 

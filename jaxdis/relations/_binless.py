@@ -257,7 +257,9 @@ def neighbor_alignment(
     Reference: Moinfar & Theis 2024 (SPN, the alignment of nearest neighbors).
     """
     classes, sizes = factor_classes(factors, bins)
-    presence = jnp.concatenate([_presence(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
+    # A column for each class; with two classes, for the second.
+    hot = [jax.nn.one_hot(classes[:, j], size)[:, -1 if size == 2 else 0 :] for j, size in enumerate(sizes)]
+    presence = jnp.concatenate(hot, axis=1)
     member = Groups.of(tuple(1 if size == 2 else size for size in sizes)).member
     count = presence.sum(axis=0)
     expected, occurring = count / len(codes), jnp.where(count > 0, 1.0, 0.0)
@@ -281,8 +283,3 @@ def neighbor_alignment(
     strength = each(one_code, ordered_keys(jnp.nan_to_num(codes).T))
     varies = (classes.max(axis=0) > classes.min(axis=0)).astype(jnp.float32)
     return Relation.of(strength, varies, active=active, finite=finite_codes(codes))
-
-
-def _presence(classes: Int[Array, " n"], size: int) -> Float[Array, "n c"]:
-    """A column for each class; with two classes, for the second."""
-    return classes[:, None].astype(jnp.float32) if size == 2 else jax.nn.one_hot(classes, size)

@@ -282,12 +282,12 @@ def score_slots(settings: Settings, member: SlotCodes, shared: Shared) -> dict[s
         counted = jnp.isfinite(scores[name])
         mean = jnp.where(counted, scores[name], 0.0).sum(axis=0) / counted.sum(axis=0).astype(jnp.float32)
         results[name] = jnp.where(finite, mean, jnp.nan)
-    trace = jnp.where(finite, probed.trace, jnp.nan)
-    return results | {
-        "probing.trace": trace,
-        "probing.iterations": probed.iterations,
-        "probing.orders": probed.orders,
+    probed = {
+        "trace": jnp.where(finite, probed.trace, jnp.nan),
+        "iterations": probed.iterations,
+        "orders": probed.orders,
     }
+    return results | {f"probing.{name}": value for name, value in probed.items()}
 
 
 def _score_group(settings: Settings, key, codes, factors: Factors):

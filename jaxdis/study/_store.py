@@ -262,7 +262,9 @@ class Store:
             except StoreError as error:
                 yield "study", "study.json", _removed(error, self.root / "study.json")
         for kind in KINDS:
-            for path in self._strays(kind):
+            named = (path for path in sorted(self.root.glob(f"{kind}/*/*")) if _ID.fullmatch(path.stem))
+            strays = [path for path in named if path.suffix in (".json", ".npz") and path.parent.name != path.name[:2]]
+            for path in strays:
                 yield kind, path.name, _removed(f"{path}: lies in the wrong folder", path)
             for name in sorted(self.ids(kind)):
                 try:
@@ -272,11 +274,6 @@ class Store:
                     raise
                 except Exception as error:  # whatever is wrong with it, it is to be made again
                     yield kind, name, _removed(error, self.path(kind, name, ".npz"), self.path(kind, name))
-
-    def _strays(self, kind: str) -> list[Path]:
-        """Files named like cells that are in another folder than their name implies."""
-        named = (path for path in sorted(self.root.glob(f"{kind}/*/*")) if _ID.fullmatch(path.stem))
-        return [path for path in named if path.suffix in (".json", ".npz") and path.parent.name != path.name[:2]]
 
 
 def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:

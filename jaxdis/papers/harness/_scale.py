@@ -20,6 +20,8 @@ from jaxdis.study.certificate._certificate import Calibration
 # Operations per second that training on an H100 is taken to reach where sizes are cut to an hour or a day: a tenth of
 # its peak in float32. Not measured.
 H100_RATE = 6e12
+# The images of small forms: means over 2 × 2 pixels.
+HALF_SIZE = DataSource(options=(("pool", 2),))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,7 +9,7 @@ from jaxdis.metrics import METRICS, Blend, Metric
 from jaxdis.models import Config, Discriminator, DiscriminatorTraining, Vae, locatello, members
 from jaxdis.papers.harness import Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
-from jaxdis.papers.harness._scale import with_network
+from jaxdis.papers.harness._scale import HALF_SIZE, with_network
 from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study.certificate._certificate import SWEEPS, Calibration
 
@@ -18,6 +18,7 @@ NO_CASES, NO_SWEEPS, NO_SIZES = {"case_samples": 0}, dict.fromkeys(SWEEPS, ()), 
 WITHOUT: Mapping[str, dict] = {"cases": NO_CASES, "sweeps": NO_SWEEPS, "sizes": NO_SIZES}
 # Of all combinations, the share that Julka et al. 2024, §IV-F, keep for testing.
 TEST_SHARE = 0.1
+SWEEP = {"beta": {"beta": (2, 3, 4, 5)}, "factor": {"gamma": (2, 4, 6, 8, 10)}}
 
 
 @checked
@@ -34,12 +35,11 @@ def published_runs(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, st
     """
     discriminator = DiscriminatorTraining(order="sequential", clip=False, network=Discriminator(initialization="torch"))
     network = locatello(as_released=False, initialization="torch")
-    sweeps = {"beta": {"beta": (2, 3, 4, 5)}}, {"factor": {"gamma": (2, 4, 6, 8, 10)}}
 
     def config(objective: str) -> Config:
         return Config(data, method=Vae(objective, network, discriminator=discriminator), steps=steps)
 
-    return tuple(Run(config(*sweep), members(sweep, seeds)) for sweep in sweeps)
+    return tuple(Run(config(objective), members({objective: row}, seeds)) for objective, row in SWEEP.items())
 
 
 PRESET = Preset.described(published_runs, __package__)
@@ -69,9 +69,8 @@ def julka2024(
     for name in data:
         for run in published_runs(name, seeds=1, steps=steps):
             config, pool = with_network(run.config, network, sources)
-            sweep = {"beta": {"beta": (2, 3, 4, 5)}, "factor": {"gamma": (2, 4, 6, 8, 10)}}[config.method.trained[0]]
-            rows = {config.method.trained[0]: sweep}
-            trainings.append(Training.of(config, rows, seeds, pool, held_out_share=TEST_SHARE))
+            sweep = {objective: SWEEP[objective] for objective in config.method.trained}
+            trainings.append(Training.of(config, sweep, seeds, pool, held_out_share=TEST_SHARE))
     plan = agreement_metrics() if metrics is None else metrics
     sampling = Sampling(train_samples, test_samples, validation_samples)
     title = "Which metrics agree on β-VAE and FactorVAE"
@@ -102,7 +101,6 @@ def calibration(
     return Calibration.of("all" if metrics is None else metrics, **sizes).resized(seeds, train_samples)
 
 
-HALF_SIZE = DataSource(options=(("pool", 2),))
 POINTS = {"warp": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), "rotation": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)}
 POINTS["noise"] = POINTS["warp"]
 # Sizes of the small forms.

@@ -16,7 +16,7 @@ from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.models import Config, Vae, locatello, members
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
-from jaxdis.papers.harness._scale import small, with_network
+from jaxdis.papers.harness._scale import HALF_SIZE, small, with_network
 from jaxdis.scores import SCORES
 from jaxdis.study._definition import Sampling, Study, Training, study_plan
 from jaxdis.study._library import QUICK_POOL
@@ -131,7 +131,6 @@ AGGREGATIONS = {
 }
 
 SMALL_DATA = ("dsprites", "color_dsprites", "shapes3d")
-HALF_SIZE = DataSource(options=(("pool", 2),))
 # Lowest, middle and highest regularization strength of Table 3.
 SMALL_SWEEP: Mapping[str, Mapping] = {
     "beta": {"beta": (1, 4, 16)},

@@ -265,7 +265,9 @@ def _main(printed: Mapping[str, Printed], members: Sequence[Scored], pieces: Map
     def beside(name: str, key_of: Callable[[Mapping], tuple], **how) -> Beside:
         return _beside(printed[name], getattr(tables, name)(members), key_of, **how)
 
-    adjusted = {"head_of": _exchanged, "remark": remarks["table_3"]}
+    # The heads of shape and size are exchanged in print.
+    exchanged = {"shape": "size", "size": "shape"}
+    adjusted = {"head_of": _parts_named(lambda head: exchanged.get(head, head)), "remark": remarks["table_3"]}
     over = {"head_of": str, "remark": remarks["correlations"]}
     comparisons = [
         toy,
@@ -274,7 +276,7 @@ def _main(printed: Mapping[str, Printed], members: Sequence[Scored], pieces: Map
         beside("table_4", lambda key: tuple(key.values())[:1], **over),
         beside("table_6", lambda key: tuple(key.values())[:1], **over),
         beside("table_7", lambda key: (key["dataset"], _name(key["model"])), head_of=str, defined=False),
-        beside("table_8", lambda key: (key["metric"],), head_of=_data_and_model),
+        beside("table_8", lambda key: (key["metric"],), head_of=_parts_named(_name)),
     ]
     return [comparison for comparison in comparisons if comparison.measured]
 
@@ -283,15 +285,9 @@ def _main(printed: Mapping[str, Printed], members: Sequence[Scored], pieces: Map
 _PROBES = {"MLP": "CG", "linear": "linear CG", "normal": "normal test set"}
 
 
-def _exchanged(column: str) -> str:
-    """Name the column of ``dsprites.shape``: the heads of shape and size are exchanged in print."""
-    data, _, head = column.partition(".")
-    return f"{data} {({'shape': 'size', 'size': 'shape'}).get(head, head)}"
-
-
-def _data_and_model(column: str) -> str:
-    data, _, model = column.partition(".")
-    return f"{data} {_name(model)}"
+def _parts_named(name: Callable[[str], str]) -> Callable[[str], str]:
+    """The head of ``dsprites.shape``, with its second part by this name."""
+    return lambda column: " ".join((column.partition(".")[0], name(column.partition(".")[2])))
 
 
 def _name(model: str) -> str:

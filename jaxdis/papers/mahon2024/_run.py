@@ -29,7 +29,7 @@ from jaxdis.models.networks._architectures import Discriminator, burgess
 from jaxdis.models.objectives._losses import beta_tc_parts
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
-from jaxdis.papers.harness._scale import small
+from jaxdis.papers.harness._scale import HALF_SIZE, small
 from jaxdis.relations._relation import Relation
 from jaxdis.scores import SCORES
 from jaxdis.study._definition import Sampling, Study, Training
@@ -281,7 +281,6 @@ def _training(model: str, data: str, steps: int | None, network: str, sources) -
 
 
 SMALL_DATA = ("dsprites", "shapes3d")
-HALF_SIZE = DataSource(options=(("pool", 2),))
 # Without WeakDE, whose four networks take as long as all others together.
 SMALL_MODELS = ("beta", "beta_tc", "factor", "parted_vae", "parted_vae_ss", "labelled_partition")
 SMALL = {"seeds": 2, "combinations": 2, "steps": 1000, "train_samples": 2500, "test_samples": 1500}
