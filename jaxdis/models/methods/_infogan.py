@@ -168,9 +168,6 @@ class InfoGan(ResidualMethod):
         loss = -distance + hyperparameters.penalty * penalty - hyperparameters.information * bound
         return loss, Losses(loss, jnp.zeros(()), distance, penalty, bound)
 
-    def params(self, state: State) -> Model:
-        return state.model
-
     def represent(self, params: Model, images: Array) -> Posterior:
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
             means = self._criticized(params.critic, signed(images))[1]

@@ -37,6 +37,9 @@ class ResidualMethod(Method):
     def encoder(self, num_outputs: int, *, by_batch: bool) -> ResidualEncoder:
         return ResidualEncoder(self.channels, num_outputs, by_batch)
 
+    def params(self, state):
+        return state.model
+
     @property
     def decoder(self) -> ResidualDecoder:
         return ResidualDecoder(self.channels[::-1], self.image_shape)
@@ -134,9 +137,6 @@ class ResnetVae(ResidualMethod):
         kl = divergence(mean, log_variance)
         loss = reconstruction + beta * kl
         return loss, (Losses(loss, reconstruction, kl), {"encoder": of_encoder, "decoder": of_decoder})
-
-    def params(self, state: State) -> Model:
-        return state.model
 
     def represent(self, params: Model, images: Array) -> Posterior:
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
