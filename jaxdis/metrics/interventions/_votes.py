@@ -193,9 +193,8 @@ def factor_vae(
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2. The paper prunes by variance under 0.05, the released
     code by standard deviation under 0.05, as here. Batches are drawn from the given samples, not from a simulator.
     """
-    draws = prepared
-    if draws is None:
-        draws = draw_batches(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
+    options = {"num_train": num_train, "num_eval": num_eval, "batch": batch, "factor_bins": factor_bins}
+    draws = prepared or draw_batches(key, factors, **options)
     variances, spread, competes = batch_variances(codes, draws.rows, prune, active)
     usable = finite_codes(codes).all() & (draws.varying > 1)
     return judge_votes(
@@ -279,9 +278,8 @@ def beta_vae(
 
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1. Batches are drawn from the given samples.
     """
-    draws = prepared
-    if draws is None:
-        draws = draw_pairs(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
+    options = {"num_train": num_train, "num_eval": num_eval, "batch": batch, "factor_bins": factor_bins}
+    draws = prepared or draw_pairs(key, factors, **options)
     finite = finite_codes(codes).all()
     safe = jnp.nan_to_num(codes)
     safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
@@ -427,10 +425,8 @@ def z_max(
 
     Reference: Kim et al. 2019 (RF-VAE); Carbonneau et al. 2022 and its code (three bins; batches, and votes rescaled).
     """
-    draws = prepared
-    if draws is None:
-        options = {"num_train": num_train, "num_eval": num_eval, "batch": batch, "factor_bins": factor_bins}
-        draws = draw_varied(key, factors, **options)
+    options = {"num_train": num_train, "num_eval": num_eval, "batch": batch, "factor_bins": factor_bins}
+    draws = prepared or draw_varied(key, factors, **options)
     variances, spread, competes = batch_variances(codes, draws.rows, prune, active)
     share = jnp.where(competes[None, :], variances / jnp.where(competes, spread, 1.0)[None, :], -jnp.inf)
     vote = jnp.argmax(share, axis=1).astype(jnp.int32)
