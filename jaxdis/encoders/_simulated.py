@@ -64,7 +64,9 @@ def factor_vae(
     def votes(chunk, base, spread, competes):
         cells = jax.vmap(lambda key, factor: space.fix(key, factor, batch))(*chunk)
         codes = look.at(cells, noise_key(chunk[0][0])) - base[:, None, :1]
-        return jax.vmap(tables.least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
+        return jax.vmap(tables.least_moved)(jnp.var(codes, axis=2, ddof=1), spread, competes), jnp.isfinite(codes).all(
+            axis=(1, 2, 3)
+        )
 
     tasks = jax.random.split(batch_key, len(factor)), factor
     vote, finite = look.by_chunks(votes, tasks, batch, base, spread, competes)
@@ -102,7 +104,7 @@ def beta_vae(
     def features(chunk):
         left, right = jax.vmap(lambda key, factor: space.pairs(key, factor, batch))(*chunk)
         left_key, right_key = jax.random.split(noise_key(chunk[0][0]))
-        distance = jax.vmap(tables.mean_distance)(look.at(left, left_key), look.at(right, right_key))
+        distance = jnp.abs(look.at(left, left_key) - look.at(right, right_key)).mean(axis=2)
         return distance, jnp.isfinite(distance).all(axis=(1, 2))
 
     feature, finite = look.by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)

@@ -198,7 +198,7 @@ def factor_vae(
     variances, spread, competes = batch_variances(codes, draws.rows, prune, active)
     usable = finite_codes(codes).all() & (draws.varying > 1)
     return judge_votes(
-        _least(variances, spread, competes), draws.factor, competes, usable, factors.num_factors, num_train
+        least_moved(variances, spread, competes), draws.factor, competes, usable, factors.num_factors, num_train
     )
 
 
@@ -215,13 +215,9 @@ def batch_variances(
 
 
 def least_moved(
-    batches: Float[Array, "c b d"], spread: Float[Array, " d"], competes: Bool[Array, " d"]
+    local: Float[Array, "c d"], spread: Float[Array, " d"], competes: Bool[Array, " d"]
 ) -> Int[Array, " c"]:
     """Each batch's code with the smallest variance, relative to ``spread``, among those that compete."""
-    return _least(jnp.var(batches, axis=1, ddof=1), spread, competes)
-
-
-def _least(local: Float[Array, "c d"], spread, competes) -> Int[Array, " c"]:
     share = jnp.where(competes[None, :], local / jnp.where(competes, spread, 1.0)[None, :], jnp.inf)
     return jnp.argmin(share, axis=1).astype(jnp.int32)
 
@@ -287,11 +283,6 @@ def beta_vae(
     varying = draws.varying if rescale else None
     usable = finite & (draws.varying > 1)
     return judge_features(features, draws.factor, usable, factors.num_factors, num_train, varying)
-
-
-def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> Float[Array, "c d"]:
-    """Each code's mean absolute difference over each batch's pairs."""
-    return jnp.abs(left - right).mean(axis=1)
 
 
 def judge_features(
