@@ -30,10 +30,8 @@ class DataSet:
     """One row in ``DATASETS``.
 
     Attributes:
-      title: its name in the literature.
-      description: one line.
-      space: its factors with default arguments.
-      shape: (height, width, channels).
+      title, description: its name in the literature, and a line.
+      space, shape: its factors with default arguments, and (height, width, channels).
       renders: whether it can be rendered without a file.
       reads: the files that ``source`` (or ``painting``) may be; "" for none.
       origin: who published the set, where its files are, and on what terms.

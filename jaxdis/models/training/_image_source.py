@@ -32,14 +32,9 @@ class Source:
     """Independent images, drawn with replacement from a renderer or an array.
 
     The source is a pytree and an argument of programs: large tables and image arrays are not compiled in, and two
-    sources of the same kind share one program.
-
-    Attributes:
-      arrays: the renderer's tables, or the images (and their factors).
-      draw: how examples are drawn from the arrays; hashable.
-      num_data: how many distinct images there are, which estimators of total correlation need; None: infinitely many.
-      image_shape: ``(height, width, channels)``.
-      num_factors: how many factors an example has; None for images without factors.
+    sources of the same kind share one program. ``arrays`` are the renderer's tables, or the images (and their factors),
+    from which ``draw``, which is hashable, draws examples. ``num_data`` distinct images, which estimators of total
+    correlation need; None: infinitely many. ``num_factors`` is None for images without factors.
     """
 
     arrays: Any

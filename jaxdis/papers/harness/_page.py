@@ -63,16 +63,12 @@ class Figure(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a page shows.
+    """What a page shows: what was run, in words (``size``), claims with verdicts, and printed numbers next to measured
+    ones.
 
-    Attributes:
-      size: what was run, in words.
-      differences: how the protocol differs from the paper's, besides what studies lack at its size.
-      claims: with their verdicts.
-      tables: printed numbers next to measured ones.
-      figures: in the paper's order. Of several with the same label (before a colon), only the first is shown unfolded.
-      sections: further sections, as (title, HTML).
-      levels: printed numbers that tell whether models are trained, next to the measured ones.
+    ``differences`` say how the protocol differs from the paper's, besides what studies lack at its size. ``figures``
+    are in the paper's order; of several with the same label (before a colon), only the first is shown unfolded. Further
+    ``sections`` are (title, HTML); ``levels`` tell whether models are trained.
     """
 
     size: str

@@ -145,14 +145,11 @@ class Reproduction(NamedTuple):
 class Paper:
     """A paper that can be reproduced. Its folder is a package that also holds ``printed.json``.
 
-    Attributes:
-      package: the package, by ``__name__``; its last part is the key of the paper.
-      runs: the studies in the sizes ``minutes`` and ``paper`` by folder name, given the data sets' files.
-      content: the page.
-      pieces: the pieces of these sizes by name.
-      studies: functions that make the paper's studies, by the names that ``jaxdis study run`` takes.
-      preset: its training runs, for ``jaxdis list presets``.
-      sizes: the sizes ``hour`` and ``day``, as scales of ``paper``: hours on one H100.
+    The last part of the ``package``'s name is the key of the paper. ``runs`` gives the studies in the sizes ``minutes``
+    and ``paper`` by folder name, given the data sets' files, ``pieces`` the pieces of these sizes, and ``sizes`` the
+    sizes ``hour`` and ``day``, as scales of ``paper``: hours on one H100. ``studies`` are functions that make the
+    paper's studies, by the names that ``jaxdis study run`` takes; ``preset``, its training runs for ``jaxdis list
+    presets``.
     """
 
     package: str
