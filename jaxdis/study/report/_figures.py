@@ -303,7 +303,7 @@ def _scenes(study: Study, store: Store, member: Member) -> str:
     arrays = store.arrays("encode", member.encode)
     training = study.trainings[member.training]
     drawn = scenes_of(training, study.sampling)
-    scenes = np.asarray(Images.of(drawn.render)(drawn.rows[:SHOWN], jax.random.key(study.sampling.seed)))
+    scenes = np.asarray(Images.of(drawn.render)(jnp.asarray(drawn.rows[:SHOWN]), jax.random.key(study.sampling.seed)))
     rows, slots = {"scene": scenes}, None
     if isinstance(training.config.method, SlotMethod):
         parts = models.slot_parts(member_zoo(study, store, member), scenes)
