@@ -192,16 +192,8 @@ def _toy(factors: Int[Array, "5"]) -> Float[Array, "64 64 1"]:
 
 
 # Cone, cube, cylinder, hexagonal prism, pyramid and sphere of about the same size.
-_TIPS = np.stack(
-    [
-        pyramid(12, 0.15, 0.14),
-        prism(4, 0.12, 0.12),
-        prism(12, 0.12, 0.13),
-        prism(6, 0.12, 0.13),
-        pyramid(4, 0.15, 0.14),
-        ball(0.13),
-    ]
-)
+_PRISMS = prism(4, 0.12, 0.12), prism(12, 0.12, 0.13), prism(6, 0.12, 0.13)
+_TIPS = np.stack([pyramid(12, 0.15, 0.14), *_PRISMS, pyramid(4, 0.15, 0.14), ball(0.13)])
 # White, green, red, blue, brown, olive; purple, sea green, salmon.
 _TIP_COLORS = np.array(
     [[1, 1, 1], [0.1, 0.7, 0.2], [0.85, 0.1, 0.1], [0.15, 0.25, 0.9], [0.5, 0.3, 0.15], [0.5, 0.5, 0.1]], np.float32

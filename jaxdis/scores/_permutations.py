@@ -131,18 +131,15 @@ def independent_groups(relation: Relation) -> IndependentGroups:
     counted = jnp.broadcast_to(reading.valid[None, :], (d, k)).reshape(-1)
     order = jnp.lexsort((-flat, ~counted))  # a one-valued factor's entries come last and add no area
     threshold = jnp.maximum(flat[order], jnp.where(counted, flat, jnp.inf).min())
-    (labels, clusters, sizes, groups, seen, merges), (per_edge, discovered, pairs, merged_sizes) = jax.lax.scan(
-        lambda state, edge: _add_edge(state, edge, k),
-        (
-            jnp.arange(k + d, dtype=jnp.int32),  # component of each node; factors come first
-            jnp.arange(k + d, dtype=jnp.int32),  # dendrogram cluster of the component with that label
-            jnp.concatenate([jnp.ones(k, jnp.int32), jnp.zeros(d, jnp.int32)]),  # factors in that component
-            jnp.int32(0),
-            jnp.zeros(k + d, bool),
-            jnp.int32(0),
-        ),
-        (order // k, order % k, (threshold > 0) & counted[order]),
+    # The component of each node, factors first; the dendrogram cluster and the factors of the component of that label.
+    nodes, sizes = (
+        jnp.arange(k + d, dtype=jnp.int32),
+        jnp.concatenate([jnp.ones(k, jnp.int32), jnp.zeros(d, jnp.int32)]),
     )
+    start = nodes, nodes, sizes, jnp.int32(0), jnp.zeros(k + d, bool), jnp.int32(0)
+    edges = order // k, order % k, (threshold > 0) & counted[order]
+    found = jax.lax.scan(lambda state, edge: _add_edge(state, edge, k), start, edges)[1]
+    per_edge, discovered, pairs, merged_sizes = found
     # Edges of one strength appear together: read the counts after the last of them.
     last = (threshold[None, :] >= threshold[:, None]).sum(axis=1) - 1
     per_edge, discovered = per_edge[last], discovered[last]
