@@ -1,6 +1,7 @@
 """Every form of every kernel computes what its reference says: alone, jitted and batched."""
 
 import dataclasses
+import functools
 import importlib
 import pkgutil
 
@@ -190,6 +191,10 @@ TOLERANCES = {
 }
 
 
+# Whose references are no programs.
+BY_NUMPY = {"pairs_of"}
+
+
 def forms():
     for name, kernel in KERNELS.items():
         for case in CASES[name]:
@@ -217,33 +222,47 @@ def test_every_kernel_has_cases():
         assert {kernel.cpu, kernel.accelerator, kernel.tpu or kernel.accelerator} <= set(kernel.forms.values())
 
 
-@pytest.mark.parametrize(("name", "case", "size", "form"), list(forms()))
-def test_each_form_is_its_reference(name, case, size, form):
-    kernel, make, reference = KERNELS[name], CASES[name][case], getattr(kernel_references, name)
-    inputs = [make(np.random.default_rng(seed), *SIZES[size]) for seed in range(2)]
-    expected = [ordered(name, reference(*arguments, **options)) for arguments, options in inputs]
-    (arguments, options), _ = inputs
+@functools.cache
+def inputs_and_results(name: str, case: str, size: str) -> tuple[list, list]:
+    """Two inputs, ``(arguments, options)``, and what the reference makes of them."""
+    inputs = [CASES[name][case](np.random.default_rng(seed), *SIZES[size]) for seed in range(2)]
+    transform = as_it_is if name in BY_NUMPY else jax.jit
+    return inputs, [called(name, KERNELS[name].reference, given, transform) for given in inputs]
+
+
+def as_it_is(function):
+    return function
+
+
+def called(name: str, function, given: tuple[tuple, dict], transform):
+    """The transformed function of the arrays among the arguments; weights are the one option that is an array."""
+    arguments, options = given
     moving = [isinstance(argument, np.ndarray) for argument in arguments]
-    weights = [options.get("weights") for _, options in inputs]
     fixed = {name: value for name, value in options.items() if name != "weights"}
 
     def call(arrays, weights):
         arrays = iter(arrays)
         full = (next(arrays) if moves else argument for moves, argument in zip(moving, arguments, strict=True))
-        more = fixed if weights is None else {**fixed, "weights": weights}
-        return ordered(name, kernel(*full, form=form, **more))
+        return ordered(name, function(*full, **(fixed if weights is None else {**fixed, "weights": weights})))
 
-    arrays = [[jnp.asarray(a) for a in arguments if isinstance(a, np.ndarray)] for arguments, _ in inputs]
-    jitted = jax.jit(call)(arrays[0], weights[0])
-    stacked = [jnp.stack(pair) for pair in zip(*arrays, strict=True)]
-    together = jax.jit(jax.vmap(call))(stacked, None if weights[0] is None else jnp.stack(weights))
+    arrays = [jnp.asarray(argument) for argument in arguments if isinstance(argument, np.ndarray)]
+    return transform(call)(arrays, options.get("weights"))
+
+
+@pytest.mark.parametrize(("name", "case", "size", "form"), list(forms()))
+def test_each_form_is_its_reference(name, case, size, form):
+    inputs, expected = inputs_and_results(name, case, size)
+    form_of = functools.partial(KERNELS[name], form=form)
+    # As it is called outside of programs, which compiles each of its operations, in slow cases.
+    found = [called(name, form_of, inputs[0], transform) for transform in (jax.jit, *[as_it_is] * (size != "random"))]
+    (first, options), (second, _) = inputs
+    both = [np.stack(pair) if isinstance(pair[0], np.ndarray) else pair[0] for pair in zip(first, second, strict=True)]
+    if "weights" in options:
+        options = {**options, "weights": np.stack([given["weights"] for _, given in inputs])}
+    together = called(name, form_of, (both, options), lambda call: jax.jit(jax.vmap(call)))
     tolerance = TOLERANCES.get(name, 1e-5)
-    for found, wanted in (
-        (call(arrays[0], weights[0]), expected[0]),
-        (jitted, expected[0]),
-        (together, _stacked(expected)),
-    ):
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=tolerance), found, wanted)
+    for result, wanted in (*((one, expected[0]) for one in found), (together, _stacked(expected))):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=tolerance), result, wanted)
 
 
 def _stacked(results):

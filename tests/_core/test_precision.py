@@ -13,6 +13,7 @@ from jaxdis.factors import Sample
 from jaxdis.study._run_study import run
 from tests.metrics.test_contracts import assert_same, every_metric, family, of_metric, scores_of, shortened_plan, zoo
 from tests.models.conftest import same
+from tests.programs import compiled_whole
 from tests.study.tiny import tiny
 
 
@@ -126,7 +127,7 @@ def test_functions_called_directly_compute_in_single_precision(name):
 def test_scores_called_directly_compute_in_single_precision():
     codes, factors = zoo()
     with jax.enable_x64(True):
-        relation = RELATIONS["mutual_information"](jnp.asarray(codes[0], jnp.float32), factors)
+        relation = compiled_whole(RELATIONS["mutual_information"])(jnp.asarray(codes[0], jnp.float32), factors)
         for spec in SCORES.values():
             made = jax.make_jaxpr(spec.function)(relation)
             assert {each.dtype.itemsize for each in made.out_avals} <= {1, 4}, spec.name

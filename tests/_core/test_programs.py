@@ -24,6 +24,7 @@ from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
+from tests.metrics.test_contracts import SOURCES
 
 SIZES = (3, 4)
 STATIC = (plan_of("sap_r2"), 0)
@@ -111,16 +112,7 @@ def test_whatever_is_passed_gives_the_same_numbers(folder, untraced, samples, ar
     assert len(kept_files(folder)) == len(plan)
 
 
-def one_of_each_relation():
-    """All metrics; of those of one relation, the first alone is quick."""
-    seen = set()
-    for name, metric in METRICS.items():
-        relation = getattr(metric, "relation", None)
-        yield pytest.param(name, marks=[pytest.mark.slow] if relation in seen else [])
-        seen |= {relation} - {None}
-
-
-@pytest.mark.parametrize("name", list(one_of_each_relation()))
+@pytest.mark.parametrize("name", SOURCES)
 def test_every_metric_can_be_kept(folder, untraced, name):
     """With names, shapes and dtypes; programs are compiled in the test above."""
     codes, factors = make()

@@ -14,6 +14,7 @@ import pytest
 from jaxdis import Factors
 from jaxdis._learners import linear, logistic, margins
 from jaxdis.metrics import _unsupervised as unsupervised
+from tests.programs import compiled_whole
 
 REGIMES = {
     "many codes": (200, 100, (2, 5), 0.0, 0.0),
@@ -64,14 +65,17 @@ def test_logistic_regression(regime, inverse_penalty):
     assert (few - many <= (1e-5 if inverse_penalty <= 100 else 1e-3) * many + per_sample).all()
 
 
+fit_whole = compiled_whole(fit_margins)
+
+
 @every_regime
 def test_margins(regime):
     codes, values, sizes = draw(regime)
-    ordered = margins.sorted_sums(codes)
+    ordered = compiled_whole(margins.sorted_sums)(codes)
     for j, size in enumerate(sizes):
         accuracy = [
-            margin_accuracy(
-                fit_margins(codes, values[:, j], size, ordered, inverse_penalty=penalty, steps=steps),
+            compiled_whole(margin_accuracy)(
+                fit_whole(codes, values[:, j], size, ordered, inverse_penalty=penalty, steps=jnp.int32(steps)),
                 codes,
                 values[:, j],
             )

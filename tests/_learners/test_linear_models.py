@@ -14,6 +14,7 @@ from jaxdis._learners import classes as class_columns
 from jaxdis._learners import linear, logistic, logistic_hessian, logistic_problem, margins
 from jaxdis._learners.classes import Groups, class_areas
 from jaxdis.relations import threshold_accuracy
+from tests.programs import compiled_whole
 
 # Programs of many small operations.
 predict, log_probabilities = (jax.jit(f, static_argnums=2) for f in (logistic.predict, logistic.log_probabilities))
@@ -239,7 +240,7 @@ def test_threshold_accuracy_by_hand():
     codes = jnp.asarray([0.0, 1, 2, 3, 4, 5, 6, 7])[:, None]
     factors = Factors.of([0, 0, 0, 1, 1, 1, 1, 1])
     # Two bins of four: three zeros against one, and four ones.
-    assert threshold_accuracy(codes, factors).strength[0, 0] == pytest.approx(7 / 8)
+    assert compiled_whole(threshold_accuracy)(codes, factors).strength[0, 0] == pytest.approx(7 / 8)
 
 
 def reference_explicitness(codes, values, held_out, truth, ovr):
@@ -332,7 +333,7 @@ def test_a_contrast_separates_the_means_of_the_classes_that_occur():
     rng = np.random.default_rng(0)
     values = np.stack([rng.permutation(np.arange(300) % 5), rng.integers(0, 2, 300)], axis=1)
     codes = rng.normal(size=(300, 3)) + np.stack([4 * values[:, 0], values[:, 1], 2 * values[:, 1]], axis=1)
-    problem = logistic_problem.problem_of(
+    problem = compiled_whole(logistic_problem.problem_of)(
         jnp.asarray(codes, jnp.float32), jnp.asarray(values, jnp.int32), (6, 2), 1.0, None
     )
     contrast = np.asarray(problem.contrast)

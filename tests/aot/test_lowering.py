@@ -11,14 +11,13 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdis import METRICS
 from jaxdis._core.platforms import tracing_for
 from jaxdis._core.precision import single_precision
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
-from tests.metrics.test_contracts import quick_if_older, zoo
+from tests.metrics.test_contracts import every_source, family, zoo
 from tests.programs import check_products_of
 
 # Targets of custom calls that hand control to Python.
@@ -30,11 +29,11 @@ WIDE = re.compile(r"[x<]f64>")
 @pytest.mark.slow_cases(
     "downstream_trees", "dci", "snc", "explicitness", "dci_logistic", "dci_forest", "structured", "nk", "sap"
 )
-@pytest.mark.parametrize("name", quick_if_older(METRICS))
+@every_source
 @single_precision
 def test_a_metric_lowers_for_accelerators(name):
     codes, factors = zoo()
-    plan = plan_of([name])
+    plan = plan_of(family(name))
     members, shared, _ = bind(codes, factors, variances=np.ones_like(codes), split=True)
     shared = shared_by(plan, shared)
     of_all = jax.vmap(functools.partial(score_member, plan), in_axes=(0, None))

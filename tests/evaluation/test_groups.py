@@ -16,6 +16,7 @@ from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._request import Null
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply, divided
+from tests.programs import compiled_whole
 
 # Functions that read samples, by name; networks estimate only where an option asks for them.
 SPECS = {name: metric.source for name, metric in METRICS.items()} | RELATIONS
@@ -83,18 +84,21 @@ def test_replicates_draw_whole_groups(groups):
     np.testing.assert_array_equal(plain, random.randint(jax.random.key(3), (n,), 0, n))
 
 
+shuffled_rows, divided_rows = compiled_whole(random.shuffled_rows), compiled_whole(random.divided_rows)
+
+
 @pytest.mark.parametrize("groups", [EPISODE, UNEQUAL], ids=["equal", "unequal"])
 def test_folds_inside_metrics_keep_groups_whole(groups):
     n = len(groups)
     for key in jax.random.split(jax.random.key(1), 5):
-        rows = np.asarray(random.shuffled_rows(key, jnp.asarray(groups, jnp.int32), n))
+        rows = np.asarray(shuffled_rows(key, jnp.asarray(groups, jnp.int32), n))
         assert sorted(rows) == list(range(n))
         assert len(as_runs(rows, groups)) == groups.max() + 1
-        kept, others = map(np.asarray, random.divided_rows(key, jnp.asarray(groups, jnp.int32), n, n // 3))
+        kept, others = map(np.asarray, divided_rows(key, jnp.asarray(groups, jnp.int32), n, n // 3))
         assert (len(kept), len(others)) == (n // 3, n - n // 3)
         assert not set(groups[kept]) & set(groups[others])
     one = jnp.zeros(n, jnp.int32)
-    kept, others = random.divided_rows(key, one, n, 3)  # a single group has to be divided
+    kept, others = divided_rows(key, one, n, 3)  # a single group has to be divided
     assert sorted([*kept.tolist(), *others.tolist()]) == list(range(n))
 
 

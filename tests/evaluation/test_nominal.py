@@ -14,6 +14,7 @@ from jaxdis import METRICS, RELATIONS, Factors, evaluate, relate
 from jaxdis._core.table_columns import columns_and_kinds
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
+from tests.programs import compiled_whole
 
 SIZES, N = (4, 3), 180
 SMALL = {"num_train": 100, "num_eval": 50, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 50)}
@@ -53,6 +54,9 @@ def test_no_score_depends_on_how_classes_are_numbered(name):
         np.testing.assert_array_equal(scores[column], moved[column])
 
 
+apply_whole = compiled_whole(apply)
+
+
 @pytest.mark.parametrize("name", RELATIONS)
 @pytest.mark.slow_cases(*(name for name in RELATIONS if name not in ("correlation", "r2", "mutual_information")))
 def test_no_relation_depends_on_how_classes_are_numbered(name):
@@ -61,8 +65,8 @@ def test_no_relation_depends_on_how_classes_are_numbered(name):
     test = Sample(jnp.asarray(CODES[::3]), nominal(VALUES[::3]))
     moved = test._replace(factors=nominal(renumbered(VALUES[::3])))
     key = jax.random.key(0)
-    one = apply(spec, key, Sample(jnp.asarray(CODES), nominal(VALUES)), test)
-    other = apply(spec, key, Sample(jnp.asarray(CODES), nominal(renumbered(VALUES))), moved)
+    one = apply_whole(spec, key, Sample(jnp.asarray(CODES), nominal(VALUES)), test)
+    other = apply_whole(spec, key, Sample(jnp.asarray(CODES), nominal(renumbered(VALUES))), moved)
     tolerance = 0.05 if name == "boosted_trees" else 1e-5
     np.testing.assert_allclose(one.strength, other.strength, atol=tolerance)
     if one.fit is not None:

@@ -17,7 +17,7 @@ from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.metrics._plan import plan_of
-from tests.programs import check_products
+from tests.programs import check_products_of
 
 SIZES = (3, 5, 4)
 
@@ -232,6 +232,9 @@ def of_rows(slow):
 # Of the newer rows, tests that need one program are quick; those that compile another for each variant are slow.
 every_metric, in_one_program = of_rows({*WIDE, *NOT_IN_STUDIES}), of_rows(WIDE)
 every_relation = pytest.mark.parametrize("name", RELATIONS, scope="module")
+# The first of the metrics that read one relation stands for them all.
+SOURCES = [name for name in METRICS if family(name)[0] == name]
+every_source = pytest.mark.parametrize("name", quick_if_older(SOURCES))
 
 
 @in_one_program
@@ -384,11 +387,12 @@ def test_the_sign_of_codes_does_not_matter(name):
         np.testing.assert_allclose(scores[column], values, atol=SIGN_MOVES.get(name, 1e-4), err_msg=column)
 
 
-@every_metric
+@every_source
 @single_precision
-def test_ten_calls_trace_once(name):
+def test_ten_calls_trace_once_and_products_are_of_full_precision(name):
+    """Accelerators round the operands of other products: by TF32, parts of DCI would move by .03."""
     codes, factors = zoo()
-    plan = plan_of(name)
+    plan = plan_of(shortened_plan(family(name)))
     traces = []
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -397,20 +401,11 @@ def test_ten_calls_trace_once(name):
         return score_member(plan, member, shared)
 
     for call in range(10):
-        member, shared, _ = bind(codes + call, factors, jax.random.key(call), split=True)
-        counted.trace(plan_of(name), jax.tree.map(lambda leaf: leaf[0], member), shared_by(plan, shared))
+        members, shared, _ = bind(codes + call, factors, jax.random.key(call), split=True)
+        member = jax.tree.map(lambda leaf: leaf[0], members)
+        traced = counted.trace(plan_of(shortened_plan(family(name))), member, shared_by(plan, shared))
     assert len(traces) == 1
-
-
-@every_metric
-@single_precision
-def test_products_are_of_full_precision(name):
-    """Accelerators round the operands of others: by TF32, parts of DCI would move by .03."""
-    codes, factors = zoo()
-    plan = plan_of(shortened_plan([name]))
-    member, shared, _ = bind(codes, factors, split=True)
-    member = jax.tree.map(lambda leaf: leaf[0], member)
-    check_products(functools.partial(score_member, plan), member, shared_by(plan, shared))
+    check_products_of(traced.jaxpr.jaxpr)
 
 
 @in_one_program
@@ -423,6 +418,7 @@ def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
 
 
 @pytest.mark.slow_cases(
+    "random_forest",
     "mutual_information",
     "mutual_information_equal_count",
     "mutual_information_sampled",

@@ -22,6 +22,14 @@ from jaxdis.structured import (
     upper_bound,
 )
 from tests.golden_values import numbers
+from tests.programs import compiled_whole
+
+background, drop_small, informativeness, score_of, structured_score = map(
+    compiled_whole, (background, drop_small, informativeness, score_of, structured_score)
+)
+completeness, disentanglement, project = map(compiled_whole, (completeness, disentanglement, project))
+lower_bound, two_levels, upper_bound = map(compiled_whole, (lower_bound, two_levels, upper_bound))
+entropy_score = compiled_whole(SCORES["entropy"])
 
 # float32 sums of some hundred terms of order 1.
 ROUNDING = 2e-6
@@ -165,7 +173,7 @@ def test_identity_is_dci_with_a_one_valued_factor_an_inactive_and_a_broken_code(
     strength = jnp.array([[3.0, 1, 2], [1, 4, 1], [0, 1, 5], [2, 2, 2]])
     active = jnp.array([True, True, True, False])
     relation = Relation.of(strength, jnp.array([1.0, 0, 1]), active=active)
-    dci, ours = SCORES["entropy"](relation), structured_score(relation, threshold=0.0)
+    dci, ours = entropy_score(relation), structured_score(relation, threshold=0.0)
     assert ours.disentanglement == pytest.approx(float(dci.disentanglement), abs=1e-6)
     assert ours.completeness == pytest.approx(float(dci.completeness), abs=1e-6)
     broken = Relation.of(strength, jnp.ones(3), finite=jnp.array([True, False, True, True]))

@@ -12,7 +12,10 @@ from sklearn.linear_model import Ridge
 from jaxdis.factors import Factors
 from jaxdis.structured import best_orders, probe, take_slots
 from jaxdis.structured._probing import basis, layout_of, mixing
+from tests.programs import compiled_whole
 from tests.structured.planted import columns, plant, recovered, shapes
+
+best_orders, take_slots, mixing = map(compiled_whole, (best_orders, take_slots, mixing))
 
 
 def problem(seed, n, slots, dims=3, targets=4):

@@ -8,6 +8,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from jaxdis.structured import ari, contingency, match_slots, mean_segmentation_covering, order_agreement
 from tests.golden_values import arrays, numbers, undefined
+from tests.programs import compiled_whole
+
+ari, mean_segmentation_covering, order_agreement = map(
+    compiled_whole, (ari, mean_segmentation_covering, order_agreement)
+)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 from jaxdis import models
 from jaxdis.models.methods._labelled_partition import Draws
 from tests.models.methods.derived import adam, assert_close, differences, flat, layer, nested, sigmoid, softmax, squares
+from tests.programs import compiled_whole
 
 SMALL = models.LabelledPartition((3, 2), models.Mlp((6,)), block=2, content=1, deviation=0.8, batch_size=5).resolved(
     (4, 4, 1)
@@ -80,13 +81,13 @@ def test_representations_are_the_blocks_and_classes_the_nearest_prototypes():
     params = SMALL.begin(jax.random.key(1)).params
     images = squares().arrays[0]
     mean = encode(nested(flat(params)), np.asarray(images, np.float64).reshape(12, -1))[0]
-    seen = SMALL.represent(params, images)
+    seen = compiled_whole(SMALL.represent)(params, images)
     np.testing.assert_allclose(seen.mean, mean[:, :4], rtol=1e-4, atol=1e-6)
     prototypes = np.asarray(params["prototypes"])
     nearest = [
         ((mean[:, None, 2 * f : 2 * f + 2] - prototypes[None, PROTOTYPES[f]]) ** 2).sum(2).argmin(1) for f in (0, 1)
     ]
-    np.testing.assert_array_equal(SMALL.classify(params, images), np.stack(nearest, axis=1))
+    np.testing.assert_array_equal(compiled_whole(SMALL.classify)(params, images), np.stack(nearest, axis=1))
 
 
 def test_its_name_says_what_it_is_not():

@@ -22,6 +22,7 @@ from tests.models.methods.derived import (
     softmax,
     squares,
 )
+from tests.programs import compiled_whole
 
 PRIORS = ((0.2, 0.3, 0.5), (0.6, 0.4))
 SMALL = models.PartedVae(
@@ -124,7 +125,7 @@ def drawn(key, source):
 def test_losses_are_those_of_the_paper(step):
     params, (_, images, numbers) = started().params, drawn(jax.random.key(1), squares())
     draws = jax.tree.map(jnp.float32, numbers)
-    got = SMALL.loss(params, jnp.asarray(images), draws, jnp.int32(step), SETTINGS)[1]
+    got = compiled_whole(SMALL.loss)(params, jnp.asarray(images), draws, jnp.int32(step), SETTINGS)[1]
     wanted = reference(nested(flat(params)), images, numbers, step, SETTINGS)
     np.testing.assert_allclose(got[:-1], wanted, rtol=1e-4)
 

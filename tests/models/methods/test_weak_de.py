@@ -34,6 +34,7 @@ from tests.models.methods.derived import (
     softplus,
     squares,
 )
+from tests.programs import compiled_whole
 
 SMALL = models.WeakDe(
     network=models.Stacks(hidden=(5,), decoder_hidden=(4,), hidden_slope=0.1, decoder_slope=0.1),
@@ -198,7 +199,9 @@ def test_priors_are_fitted_once_to_the_labelled_images_of_each_class():
 def test_priors_of_classes_with_few_images_have_factors(num_codes):
     """Two images of a class leave a covariance of rank one, which rounding must not make indefinite."""
     codes = jax.random.normal(jax.random.key(0), (400, num_codes)) * jnp.logspace(-2, 1, num_codes)[None]
-    priors = ClassPriors.fitted(codes, jnp.arange(400, dtype=jnp.int32) // 2, 200, share=jnp.float32(0.1))
+    priors = compiled_whole(ClassPriors.fitted)(
+        codes, jnp.arange(400, dtype=jnp.int32) // 2, 200, share=jnp.float32(0.1)
+    )
     assert np.isfinite(priors.factor).all()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from jaxdis.models.objectives._losses import ESTIMATORS, decompose
 from tests.models import reference
+from tests.programs import compiled_whole
 
 
 def batch(n=16, d=4, seed=0):
@@ -17,7 +18,7 @@ def batch(n=16, d=4, seed=0):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_against_float64(estimator):
-    got = decompose(*batch(), num_data=1000, estimator=estimator)
+    got = compiled_whole(decompose)(*batch(), num_data=1000, estimator=estimator)
     wanted = reference.parts(*(np.float64(a) for a in batch()), 1000, estimator)
     np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
 
@@ -52,7 +53,7 @@ def mean_density(estimator: str, num_data: int, n: int) -> tuple[float, float]:
         # The library's table, read off its joint for a batch of one-dimensional codes at row 0.
         estimates.append((table[0] * np.exp(reference.log_density(code[0, 0], mean[rows, 0], 0.0))).sum())
         if len(estimates) == 1:
-            got = decompose(
+            got = compiled_whole(decompose)(
                 *map(jnp.asarray, (codes, mean[rows], log_variance[rows])), num_data=num_data, estimator=estimator
             )
             wanted = reference.parts(*map(np.float64, (codes, mean[rows], log_variance[rows])), num_data, estimator)

@@ -231,7 +231,7 @@ def test_the_autoencoder_sees_the_discriminators_loss_only_if_asked(sees, images
         extra = -0.5 * jax.nn.log_softmax(of_codes)[:, 0].mean() if sees else 0.0
         return rec + kl + 5.0 * (of_codes[:, 0] - of_codes[:, 1]).mean() + extra
 
-    gradients = jax.grad(loss)(before.params)
+    gradients = jax.jit(jax.grad(loss))(before.params)
     assert largest_difference(after.params, by_hand_adam(before.params, gradients)) < 1e-4
 
 
