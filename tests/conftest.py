@@ -50,7 +50,7 @@ def contains(path: Path, text: bytes) -> bool:
 compile_quickly()
 runtime.use_cpu_devices(2)
 runtime.use_compilation_cache()
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # no program is compiled by both workers
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)  # no program is compiled by both workers
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
