@@ -287,8 +287,7 @@ class List:
                 entries = "".join(f"\n- {key}: {REFERENCES[key]}" for key in row.references)
                 terminal.write(f"{row.name}\n\n{row.detail}" + (f"\n\nReferences:\n{entries}" if entries else ""))
         else:
-            with terminal.sign_of_life("loading …"):
-                rows = list(rows_of(self.what).values())
+            rows = list(rows_of(self.what).values())
             column = max(len(row.name) for row in rows if len(row.name) <= terminal.LONGEST_NAME) + 2
             for group, members in itertools.groupby(rows, key=lambda row: row.group):
                 if group:

@@ -70,15 +70,13 @@ LONGEST_NAME = 30
 NARROWEST = 40
 # Letters of a message.
 LONGEST = 1000
-# Scores shown while others are computed.
-LATEST = 12
 _OF_THE_CACHE = re.compile(r"Error (?:reading|writing) persistent compilation cache entry for '.*?': (.*)")
 
 
 def start(cache: Path | None) -> None:
     """Use all cores as devices and keep compiled programs; call it before JAX makes its first array."""
-    with sign_of_life("loading …"):
-        from jaxdis._core import runtime
+    from jaxdis._core import runtime
+
     runtime.use_cpu_devices()
     runtime.use_compilation_cache(cache)
     # Tracing makes millions of objects, hardly any of which is garbage: looking for it takes a seventh of the time.
@@ -189,20 +187,6 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
-@contextlib.contextmanager
-def sign_of_life(words: str):
-    """Show a message on a terminal while libraries are loaded, then remove it; it needs none of them itself."""
-    shown = sys.stderr is not None and sys.stderr.isatty()
-    if shown:
-        sys.stderr.write(words + "\r")
-        sys.stderr.flush()
-    try:
-        yield
-    finally:
-        if shown:
-            sys.stderr.write(" " * len(words) + "\r")
-
-
 def first_sign(what: str) -> None:
     """Show a line on a terminal before the first program is compiled, which may take a while."""
     shown = console(error=True)
@@ -217,61 +201,31 @@ def bar(what: str, of: str):
 
 @contextlib.contextmanager
 def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
-    """On a terminal, the latest scores and what is computed now, above a bar over metrics; elsewhere lines.
+    """On a terminal, a bar over metrics beside the latest score and what is computed now; elsewhere lines.
 
-    Yields the callback ``arrived`` of :func:`jaxdis.evaluate`, which draws them, and a function that makes a callback
-    ``(done, total)`` for a bar over something else. ``stages`` are names of metrics that are computed together, in
-    order; ``in_brief(scores, column)`` is the text of a column of scores.
+    Yields the callback ``arrived`` of :func:`jaxdis.evaluate`, and a function that makes a callback ``(done, total)``
+    for something else that is counted. ``stages`` are names of metrics that are computed together, in order;
+    ``in_brief(scores, column)`` is the text of a column of scores.
     """
-    from rich.console import Group
-    from rich.live import Live
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.table import Table
-    from rich.text import Text
+    known, told, count = set(), 0, sum(map(len, stages))
+    with bar("scoring", "metrics") as show:
 
-    shown, latest = console(error=True), {}
-    names = [name for stage in stages for name in stage]
-
-    def is_known(name):
-        return any(column.metric == name for column in latest)
-
-    if not shown.is_terminal:
-        told = 0
-
-        def noted(scores):
+        def tell(words: str) -> None:
             nonlocal told
-            latest.update(scores)
-            if tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}"):
-                told = sum(map(is_known, names))
-
-        yield noted, lambda what: lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,}")
-        if 0 < told < sum(map(is_known, names)):  # what was begun is told to its end
-            tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}", now=True)
-        return
-    bars = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-
-    def drawn():
-        table = Table.grid(padding=(0, 2))
-        for row in list(latest.items())[-LATEST:]:
-            table.add_row(*(Text(one_line(text)) for text in row))
-        for first, *others in [stage for stage in stages if not all(map(is_known, stage))][:1]:
-            table.add_row(Text(one_line(f"{first} and {len(others)} more" if others else first), style="dim"), "…")
-        return Group(table, bars)
-
-    def counted(what):
-        task = bars.add_task(what, total=None, visible=False)
-        return lambda done, total: bars.update(task, completed=done, total=total, visible=total > 1)
-
-    with Live(get_renderable=drawn, console=shown, transient=True, refresh_per_second=4) as live:
-        over_metrics = counted("metrics")
-        over_metrics(0, len(names))
+            told = len(known) if show(len(known), count, words) else told
 
         def arrived(scores):
-            latest.update((column, in_brief(scores, column)) for column in scores)
-            over_metrics(sum(map(is_known, names)), len(names))
-            live.refresh()
+            known.update(column.metric for column in scores)
+            latest = next(iter(scores))
+            now = [f"now {stage[0]}" for stage in stages if not known.issuperset(stage)]
+            tell(one_line("; ".join([f"{latest} {in_brief(scores, latest)}", *now[:1]])))
+
+        def counted(what):
+            return lambda done, total: tell(f"{what}: {done:,} of {total:,}") if done < total else None
 
         yield arrived, counted
+    if 0 < told < len(known):  # what was begun in a log is told to its end
+        tell_now_and_then(f"scoring: {len(known)} of {count} metrics", now=True)
 
 
 # What a command is asked to write: checks before anything is computed, and what is there when it is stopped.

@@ -274,10 +274,8 @@ def clevr6(
     """
     dtype = checked_dtype(dtype)
     if source is not None:
-        if Path(source).is_dir():
-            from jaxdis.data.files import _clevr_tfds as files
-        else:
-            from jaxdis.data.files import _clevr_files as files
+        from jaxdis.data.files import _clevr_files as files
+
         scenes = files.read(source, side, min_pixels)
         tables = (jnp.asarray(scenes.factors), lattice.on_device(scenes.images))
         name, shape = Path(source).name, (side, side, 3)

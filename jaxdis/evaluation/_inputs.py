@@ -171,37 +171,32 @@ def refuse_samples(name: str, samples: int, factors: Factors) -> None:
     )
 
 
-def as_pair(role: str, pair, factors: Factors) -> tuple:
-    """Codes and factors on other samples, numbered as the training factors."""
+def as_pair(role: str, pair, factors: Factors, *, gaps: bool = False) -> tuple:
+    """Codes and factors on other samples, numbered as the training factors; ``gaps``: whether values may be missing."""
     if not is_pair(pair):
         raise ValueError(f"{role}: must be a pair (codes, factors), got {type(pair).__name__}")
     codes, values = converted(pair[0], f"{role} codes"), pair[1]
-    values = values if isinstance(values, Factors) else Factors.of(values, factors.sizes, factors.names)
-    return values.at_rows(codes), as_numbered(role, values, factors)
-
-
-def _check_others(role: str, pair, codes, factors: Factors):
-    """Codes ``[m, n, d]`` and factors on other samples than the training samples."""
-    if not is_pair(pair):
-        raise ValueError(f"{role}: must be a pair (codes, factors), got {type(pair).__name__}")
-    role_codes, values = pair
-    if isinstance(values, Factors):
-        role_codes, values = values.at_rows(role_codes), as_numbered(role, values, factors)
-    role_codes = _single(role_codes, f"{role} codes")
-    role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
-    if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
-        raise ValueError(
-            f"{role}: must have as many members and codes as the training codes, {codes.shape}, got {role_codes.shape}"
-        )
     try:
         if not isinstance(values, Factors):
             values = as_numpy(values, "factors")
             if values.ndim == 2 and values.shape[1] != factors.num_factors:
                 raise ValueError(f"factors: must have {factors.num_factors} columns, got {values.shape[1]}")
             values = Factors.of(values, factors.sizes, factors.names)
-        values = Factors.checked(values)
+        values = Factors.checked(values, gaps=gaps)
     except ValueError as error:
         raise ValueError(f"{role} {error}") from None
+    return values.at_rows(codes), as_numbered(role, values, factors)
+
+
+def _check_others(role: str, pair, codes, factors: Factors):
+    """Codes ``[m, n, d]`` and factors on other samples than the training samples."""
+    role_codes, values = as_pair(role, pair, factors)
+    role_codes = _single(role_codes, f"{role} codes")
+    role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
+    if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
+        raise ValueError(
+            f"{role}: must have as many members and codes as the training codes, {codes.shape}, got {role_codes.shape}"
+        )
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: must have factors of sizes {factors.sizes}, got {values.sizes}")
     if role_codes.shape[1] != values.num_samples:

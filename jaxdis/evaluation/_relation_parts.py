@@ -176,7 +176,7 @@ def pieces_of(codes, factors: Factors, arrays: dict) -> tuple[list[tuple[list[in
         raise ValueError(f"codes: must have as many samples as factors, {factors.num_samples}, got shape {codes.shape}")
     arrays = {**arrays, "groups": as_groups(arrays["groups"], factors)}
     pairs = {role: arrays[role] for role in ("test", "validation") if arrays[role] is not None}
-    pairs = {role: as_pair(role, pair, factors) for role, pair in pairs.items()}
+    pairs = {role: as_pair(role, pair, factors, gaps=True) for role, pair in pairs.items()}
     masks = [factors.there, *(given.there for _, given in pairs.values())]
     by_samples: dict[bytes, list[int]] = {}
     for j in range(factors.num_factors):

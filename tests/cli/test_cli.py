@@ -66,7 +66,7 @@ def test_a_terminal_shows_scores_while_others_are_computed(codes_file, monkeypat
     table, meanwhile = (re.sub(r"\x1b\[[\d;?]*\w", "", shown[error].file.getvalue()) for error in (False, True))
     assert "4 members" in table
     assert re.search(r"mcc +0\.\d{3} ± 0\.\d{3}", meanwhile)
-    assert re.search(r"dci:splitter=histogram:stages=20 +…\s+metrics.* 2/3", meanwhile)  # while the trees are fitted
+    assert re.search(r"2/3 metrics .*; now dci:splitter=histogram:stages=20", meanwhile)  # while the trees are fitted
     assert meanwhile.index("mcc") < meanwhile.index("disentanglement")
 
 
@@ -291,19 +291,20 @@ def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     said = capsys.readouterr().err
-    assert re.search("metrics: 1 of 2\n(.*\n)*metrics: 2 of 2\n", said)
+    assert re.search("scoring: 1 of 2 metrics; m.*\n(.*\n)*scoring: 2 of 2 metrics; m.*\n", said)
     told = []
 
     def once(words, now=False):
-        if words.startswith("metrics") and (now or not told):
+        if words.startswith("scoring: ") and (now or not told):
             told.append(words)
             return True
         return False
 
     with monkeypatch.context() as patch:
-        patch.setattr("jaxdis.cli._terminal.tell_now_and_then", once)
+        for module in ("cli._terminal", "_core.display"):
+            patch.setattr(f"jaxdis.{module}.tell_now_and_then", once)
         assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
-    assert told == ["metrics: 1 of 2", "metrics: 2 of 2"]
+    assert [line.partition("; ")[0] for line in told] == ["scoring: 1 of 2 metrics", "scoring: 2 of 2 metrics"]
     monkeypatch.setattr("jaxdis._core.display.EVERY", 60.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     assert capsys.readouterr().err == ""

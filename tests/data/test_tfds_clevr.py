@@ -13,7 +13,7 @@ from PIL import Image
 import jaxdis.data
 from jaxdis.data import _clevr_render as clevr
 from jaxdis.data import _clevr_space as clevr_space
-from jaxdis.data.files import _clevr_tfds as clevr_tfds
+from jaxdis.data.files import _clevr_files as clevr_files
 from jaxdis.data.files import _tfds as tfds
 
 NAMES = dict(
@@ -119,7 +119,7 @@ def test_scenes_are_kept_whose_objects_are_all_seen(scenes, prepare):
     seen = jax.jit(lambda row: clevr.View().mask(row, 192))
     shown = [np.bincount(np.asarray(seen(jnp.asarray(row))).ravel())[1:].min() for row in rows]
     least = int(np.sort(shown)[:2].mean())
-    kept = clevr_tfds.read(prepare(described, described[:1]), 16, least)
+    kept = clevr_files.read(prepare(described, described[:1]), 16, least)
     assert len(kept.factors) == sum((np.array(shown) >= least)[[0, 1, 2, 0]])
     assert 0 < len(kept.factors) < 4
 
@@ -149,7 +149,7 @@ def test_spoiled_scenes_are_refused(scenes, prepare, cache, spoil, message):
     spoil(objects)
     folder = prepare([objects], [])
     with pytest.raises(ValueError, match=message):
-        clevr_tfds.read(folder, 16)
+        clevr_files.read(folder, 16)
     assert not any(cache.iterdir())
 
 

@@ -2,7 +2,7 @@
 
 This is the only module that imports tensorflow_datasets. Its steps that use TensorFlow are avoided: the image encoder
 (given a picture object instead of an array, it encodes with Pillow) and the readers of SmallNORB and CLEVR (replaced by
-ours). The scenes of CLEVR are read by :mod:`jaxdis.data.files._clevr_tfds`.
+ours). The scenes of CLEVR are read by :mod:`jaxdis.data.files._clevr_files`.
 """
 
 import functools
