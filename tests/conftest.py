@@ -3,6 +3,7 @@
 import gc
 import inspect
 import itertools
+import json
 import mmap
 import os
 import re
@@ -56,6 +57,8 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 GOLDEN_VALUES = "tests.golden_values"
+# By file and test: "all", or the cases that are slow. Written by tests.mark_slow from measured times.
+SLOW = json.loads(Path(__file__).with_name("slow_cases.json").read_text())
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +78,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        cases = {case for marker in item.iter_markers("slow_cases") for case in marker.args}
-        if cases and item.callspec.id in cases:
+        cases = SLOW.get(item.location[0], {}).get(item.originalname, ())
+        if cases == "all" or (cases and item.callspec.id in cases):
             item.add_marker(pytest.mark.slow)
         if reads_recorded_values(item):
             item.add_marker(pytest.mark.golden)

@@ -1,23 +1,21 @@
-"""Mark the tests that take two seconds or more, from measured times.
+"""List the tests that take two seconds or more, from measured times.
 
     python -m pytest -m "slow or not slow" --junitxml times.xml
     python -m tests.mark_slow times.xml
 
-Writes ``@pytest.mark.slow`` above a test all of whose cases are slow, and ``@pytest.mark.slow_cases("case", …)`` above
-one of which some are; tests that were not measured keep their markers. Run the formatter afterwards. Tests or cases
-beside the slow ones hold the same code to its contract every time.
+Writes ``tests/slow_cases.json``, by file and test: ``"all"``, or the cases that are slow. Tests that were not measured
+stay as they are. Tests or cases beside the slow ones hold the same code to its contract every time.
 """
 
-import ast
+import json
 import sys
 import xml.etree.ElementTree as xml
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 SECONDS = 2.0
-MARKERS = {"pytest.mark.slow", "pytest.mark.slow_cases"}
-Cases = dict[str, bool]  # case of a test ("" for one without cases) → whether it is slow
+LIST = Path(__file__).with_name("slow_cases.json")
 
 
 def times_of(path: Path) -> Iterable[tuple[str, str, float]]:
@@ -27,38 +25,20 @@ def times_of(path: Path) -> Iterable[tuple[str, str, float]]:
         yield "/".join(module) + ".py", case.get("name", ""), float(case.get("time", 0))
 
 
-def mark(path: Path, tests: Mapping[str, Cases]) -> None:
-    """Rewrite the markers of the measured tests of one file."""
-    source = path.read_text(encoding="utf-8")
-    lines = source.split("\n")
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    for node in sorted(functions, key=lambda node: node.lineno, reverse=True):
-        if node.name not in tests:
-            continue
-        for decorator in reversed(node.decorator_list):
-            named = decorator.func if isinstance(decorator, ast.Call) else decorator
-            if ast.unparse(named) in MARKERS:
-                del lines[decorator.lineno - 1 : decorator.end_lineno]
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        slow = [case for case, is_slow in tests[node.name].items() if is_slow]
-        if slow:
-            cases = ", ".join(f'"{case}"' if '"' not in case and "\\" not in case else repr(case) for case in slow)
-            marker = "slow" if len(slow) == len(tests[node.name]) else f"slow_cases({cases})"
-            lines.insert(first - 1, " " * node.col_offset + f"@pytest.mark.{marker}")
-    if any("pytest.mark" in line for line in lines) and "import pytest" not in lines:
-        lines.insert(
-            next(number for number, line in enumerate(lines) if line.startswith(("import ", "from "))), "import pytest"
-        )
-    path.write_text("\n".join(lines), encoding="utf-8")
-
-
 def main(report: str) -> None:
-    tests: dict[str, dict[str, Cases]] = defaultdict(lambda: defaultdict(dict))
+    tests: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for file, name, seconds in times_of(Path(report)):
         function, _, case = name.partition("[")
-        tests[file][function][case.removesuffix("]")] = seconds >= SECONDS
-    for file, measured in tests.items():
-        mark(Path(file), measured)
+        tests[file, function][case.removesuffix("]")] = seconds >= SECONDS
+    listed = json.loads(LIST.read_text(encoding="utf-8"))
+    for (file, function), cases in tests.items():
+        slow = sorted(case for case, is_slow in cases.items() if is_slow)
+        known = listed.setdefault(file, {})
+        known.pop(function, None)
+        if slow:
+            known[function] = "all" if len(slow) == len(cases) else slow
+    listed = {file: known for file, known in listed.items() if known}
+    LIST.write_text(json.dumps(listed, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ def test_decimals_that_agree():
     assert agreement.decimals([0.2], [0.2]) == 6
 
 
-@pytest.mark.slow
 @pytest.mark.golden
 @pytest.mark.parametrize("library", sorted({row.library for row in SAME}))
 def test_scores_are_those_that_the_library_gave(library):

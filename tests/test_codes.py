@@ -112,7 +112,6 @@ def test_members_of_different_width_are_stacked_with_what_they_have():
             jaxdis.stack(odd)
 
 
-@pytest.mark.slow
 def test_a_ragged_zoo_scores_each_member_as_if_it_were_alone():
     factors = np.arange(60)[:, None] % [2, 3]
     names = ("mig", "modularity", "mcc", "sap")

@@ -221,7 +221,6 @@ structure: int = jaxdis.structured.Structure.of(('object',), [('slot',)], [('thi
 """
 
 
-@pytest.mark.slow
 def test_a_downstream_file_type_checks(tmp_path):
     mypy = pytest.importorskip("mypy.api", reason="mypy is not installed")
     path = tmp_path / "user.py"

@@ -40,7 +40,6 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
     assert np.isfinite(names["scores"]["mig"]).all()
 
 
-@pytest.mark.slow
 def test_a_metric_as_a_term_of_a_loss_is_raised_on_other_images(capsys):
     text = "\n".join(blocks("notebooks/metric_as_a_loss.md", "python"))
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam mixes types
@@ -84,7 +83,6 @@ def modules_with_examples() -> list[str]:
     return sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths)
 
 
-@pytest.mark.slow_cases("jaxdis.data.__init__", "jaxdis.structured._evaluate_structured")
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_the_examples_of_docstrings_run(name):
     module = importlib.import_module(name.removesuffix(".__init__"))

@@ -1,56 +1,49 @@
-"""The markers of slow tests follow from measured times, and a schedule runs them all."""
+"""The list of slow tests follows from measured times, and a schedule runs them all."""
 
+import ast
 import json
 import re
 from pathlib import Path
 
-from tests import slow
-from tests.mark_slow import mark, times_of
+from tests import mark_slow, slow
+from tests.mark_slow import times_of
+from tests.planted_faults import ROOT, faults
 
-SOURCE = '''"""Tests."""
-
-import numpy as np
-
-
-@pytest.mark.slow
-def test_once_slow(): ...
-
-
-@pytest.mark.parametrize("n", [1, 2])
-def test_cases(n): ...
-
-
-class TestAll:
-    def test_always(self): ...
-
-
-@pytest.mark.slow
-def test_not_measured(): ...
-'''
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.study.test_a" name="test_cases[1]" time="0.2"/>
+<testcase classname="tests.study.test_a" name="test_cases[2]" time="3.0"/>
 <testcase classname="tests.study.test_a.TestAll" name="test_always" time="2.5"/>
 </testsuite></testsuites>"""
 
 
-def test_markers_are_set_and_taken_away(tmp_path):
-    path = tmp_path / "test_a.py"
-    path.write_text(SOURCE)
-    mark(path, {"test_once_slow": {"": False}, "test_cases": {"1": False, "2": True}, "test_always": {"": True}})
-    text = path.read_text()
-    assert "\n\n\ndef test_once_slow" in text
-    assert '@pytest.mark.slow_cases("2")\n@pytest.mark.parametrize' in text
-    assert "    @pytest.mark.slow\n    def test_always" in text
-    assert "@pytest.mark.slow\ndef test_not_measured" in text
-    assert text.count("import pytest") == 1
-    mark(path, {"test_cases": {"1": True, "2": True}})
-    assert "@pytest.mark.slow\n@pytest.mark.parametrize" in path.read_text()
+def test_the_list_follows_from_measured_times(tmp_path, monkeypatch):
+    monkeypatch.setattr(mark_slow, "LIST", tmp_path / "slow_cases.json")
+    file = "tests/study/test_a.py"
+    before = {file: {"test_cases": "all", "test_not_measured": ["a"]}, "tests/test_b.py": {"test_other": "all"}}
+    mark_slow.LIST.write_text(json.dumps(before))
+    (tmp_path / "times.xml").write_text(REPORT)
+    mark_slow.main(str(tmp_path / "times.xml"))
+    found = json.loads(mark_slow.LIST.read_text())
+    assert found == before | {file: {"test_always": "all", "test_cases": ["2"], "test_not_measured": ["a"]}}
+    quick = REPORT.replace("2.5", "0.5").replace("3.0", "0.5")
+    (tmp_path / "times.xml").write_text(quick)
+    mark_slow.main(str(tmp_path / "times.xml"))
+    assert json.loads(mark_slow.LIST.read_text())[file] == {"test_not_measured": ["a"]}
+
+
+def test_listed_tests_are_there():
+    for file, tests in json.loads(mark_slow.LIST.read_text()).items():
+        names = {
+            node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
+        }
+        assert tests.keys() <= names, file
 
 
 def test_times_are_read_from_a_report(tmp_path):
     (tmp_path / "times.xml").write_text(REPORT)
     assert list(times_of(tmp_path / "times.xml")) == [
         ("tests/study/test_a.py", "test_cases[1]", 0.2),
+        ("tests/study/test_a.py", "test_cases[2]", 3.0),
         ("tests/study/test_a.py", "test_always", 2.5),
     ]
 
@@ -82,3 +75,11 @@ def test_the_guide_says_when_all_slow_tests_passed_and_how_long_they_took():
     days, hours = [record["passed"] for record in records], sum(record["seconds"] for record in records) / 3600
     guide = (Path(__file__).parent.parent / ".github/CONTRIBUTING.md").read_text()
     assert f"passed since {min(days)}, in {hours:.1f} hours of a core" in " ".join(guide.split())
+
+
+def test_planted_faults_stand_in_the_sources():
+    """Those that ``python -m tests.planted_faults`` puts there, one after the other."""
+    for fault in faults():
+        count = (ROOT / fault.module).read_text().count(fault.line)
+        assert count == 1, f"{fault.module}: {fault.line}"
+        assert all((ROOT / "tests" / name).exists() for name in fault.tests), fault.tests

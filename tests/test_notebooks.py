@@ -43,7 +43,6 @@ SMALL = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the notebook's own machinery
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_at_a_small_size(path, tmp_path, monkeypatch):

@@ -197,7 +197,6 @@ def tables():
                 yield name, row, option
 
 
-@pytest.mark.slow
 @cases(0.3)
 @given(st.sampled_from(list(tables())), odd)
 def test_options(place, value):
@@ -209,7 +208,6 @@ def test_options(place, value):
         changed.describe()
 
 
-@pytest.mark.slow
 @cases(0.03)
 @given(st.sampled_from(list(tables())), odd, st.text(max_size=8))
 def test_names_of_options(place, value, name):
@@ -315,7 +313,6 @@ SMALLEST = Config(method=Vae(network=Mlp(hidden=(4,), num_codes=2), batch_size=2
 SCORED = jaxdis.Scores({"mig": np.float32(0.5)}, {}, (), {"mig": np.linspace(0, 1, 20)})
 
 
-@pytest.mark.slow
 @cases(0.4)
 @given(st.sampled_from([(name, argument) for name, row in FUNCTIONS.items() for argument in row[1]]), odd)
 def test_public_functions(place, value):

@@ -55,7 +55,6 @@ def test_codes_of_a_case_determine_its_factors(case):
             assert np.diff(np.sort(means)).min() > 0.5
 
 
-@pytest.mark.slow
 def test_where_the_score_is_known():
     names = ["mig", "modularity", "r2_linear", "mcc"]
     found = {case: evaluate(*drawn(case, 0), names) for case in ("one each", "twice", "synergy", "shuffled", "45°")}

@@ -492,7 +492,6 @@ def test_score_refuses_before_it_computes(codes_file, tmp_path, capsys, options,
     assert codes_file.read_bytes() == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["ascii", "full", "closed"])
 def test_results_are_written_whatever_becomes_of_the_terminal(codes_file, tmp_path, where):
     command = [

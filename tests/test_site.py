@@ -62,7 +62,6 @@ def test_every_metric_has_formulas():
         assert line.count(r"\left") == line.count(r"\right"), line
 
 
-@pytest.mark.slow
 def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("sphinx")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(PAGES), str(tmp_path / "site")]

@@ -146,7 +146,6 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
 
 
-@pytest.mark.slow
 def test_memory_does_not_grow_with_the_zoo():
     """600 members are 229 MiB of codes; scoring them after 40 may add a few chunks, not another copy."""
     printed = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout

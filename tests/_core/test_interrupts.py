@@ -100,7 +100,6 @@ def test_ctrl_c_while_libraries_load(tmp_path, seconds, terminal):
     assert code == 2 or said.endswith("jaxdis: stopped; nothing was written: run the same command again")
 
 
-@pytest.mark.slow_cases("15-143-True", "2-130-False", "1-129-False")
 @pytest.mark.parametrize(
     ("number", "code", "terminal"),
     [(signal.SIGINT, 130, True), (signal.SIGTERM, 143, True), (signal.SIGINT, 130, False), (signal.SIGHUP, 129, False)],
@@ -118,7 +117,6 @@ def test_a_signal_while_a_program_is_compiled_keeps_the_scores_that_have_arrived
     assert not [path for path in codes_file.parent.iterdir() if path.suffix == ".tmp"]
 
 
-@pytest.mark.slow
 def test_a_temporary_cache_is_removed(tmp_path):
     program = Program(tmp_path, "-m", "jaxdis", "benchmark", "--cold", terminal=False)
     program.wait_for(lambda: list(tmp_path.glob("jaxdis-*/*")))
@@ -194,7 +192,6 @@ print(interrupted, jaxdis.evaluate(codes, values, ("dci_forest", "mig")).to_dict
 """
 
 
-@pytest.mark.slow
 def test_a_session_goes_on_after_an_interrupt(tmp_path):
     sessions = [SESSION, SESSION.replace("(1.0, 1.5, 2.0)", "()")]
     known = os.environ | {"PYTHONPATH": os.getcwd(), "JAXDIS_CACHE": str(tmp_path)}

@@ -419,7 +419,6 @@ print(len(missed))
 """
 
 
-@pytest.mark.slow
 def test_the_second_process_compiles_nothing(tmp_path):
     """A function that was just traced once had another text, and so another key, than when it was read again."""
     settings = {**os.environ, "JAXDIS_CACHE": str(tmp_path)}

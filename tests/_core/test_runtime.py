@@ -56,7 +56,6 @@ sys.exit(main(["show", sys.argv[1]]))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="chooses a core")
 def test_a_command_runs_where_jax_has_begun_with_other_devices(tmp_path):
     values = np.random.default_rng(0).integers(0, 3, (60, 2))
@@ -151,7 +150,6 @@ def test_a_home_that_cannot_be_written_is_as_good_as_none(monkeypatch, tmp_path)
         runtime.use_compilation_cache(tmp_path / "file" / "below")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no such users elsewhere")
 def test_a_command_in_a_container_without_home(tmp_path):
     """A user without a name, a home or a folder to write caches to."""

@@ -65,7 +65,6 @@ def test_empty_costs():
     np.testing.assert_array_equal(found.row, [-1, -1, -1])
 
 
-@pytest.mark.slow_cases("optax")
 @pytest.mark.parametrize("method", METHODS)
 def test_vmapped_equals_looped(method):
     costs = jnp.asarray(np.random.default_rng(1).normal(size=(4, 5, 8)), jnp.float32)
@@ -95,7 +94,6 @@ print("done", len(jax.devices()))
 """
 
 
-@pytest.mark.slow
 def test_a_thousand_callbacks_on_two_devices_come_back():
     """Callbacks with all of these matrices, or with a whole large one, deadlock on several CPU devices."""
     result = subprocess.run(

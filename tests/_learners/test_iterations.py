@@ -87,7 +87,6 @@ def test_margins(regime):
         np.testing.assert_allclose(accuracy[2], accuracy[3], atol=1.01 / len(codes))
 
 
-@pytest.mark.slow_cases("0.02-many codes", "0.001-many codes")
 @every_regime
 @pytest.mark.parametrize("penalty", [0.02, 1e-3])
 def test_lasso(regime, penalty):

@@ -33,7 +33,6 @@ def samples():
     return codes[:3000], values[:3000], codes[3000:], values[3000:]
 
 
-@pytest.mark.slow_cases("1.0")
 @pytest.mark.parametrize("inverse_penalty", [1.0, 0.01])
 def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
     codes, values, held_out, truth = samples
@@ -133,7 +132,6 @@ def test_areas_of_classes_of_every_size_up_to_three_parts(values):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-@pytest.mark.slow_cases("0-balanced", "1-balanced", "0-None", "2-None")
 @pytest.mark.parametrize("weights", ["balanced", None])
 @pytest.mark.parametrize("factor", [0, 1, 2])
 def test_margins_equal_liblinear(samples, factor, weights):
@@ -257,7 +255,6 @@ def reference_explicitness(codes, values, held_out, truth, ovr):
     return means
 
 
-@pytest.mark.slow_cases("True")
 @pytest.mark.parametrize("ovr", [False, True])
 def test_explicitness_equals_sklearn(samples, ovr):
     codes, values, held_out, truth = samples
@@ -269,7 +266,6 @@ def test_explicitness_equals_sklearn(samples, ovr):
     assert scores["e"] == pytest.approx(np.mean(expected), abs=3e-4)
 
 
-@pytest.mark.slow
 def test_explicitness_counts_the_classes_that_the_test_set_holds(samples):
     codes, values, held_out, truth = samples
     kept = truth[:, 2] < 5
@@ -279,7 +275,6 @@ def test_explicitness_counts_the_classes_that_the_test_set_holds(samples):
     assert 0.5 < scores.part("explicitness.per_factor")[2] <= 1
 
 
-@pytest.mark.slow
 def test_explicitness_of_independent_codes_is_chance(samples):
     codes, values, _, _ = samples
     rng = np.random.default_rng(7)
@@ -311,7 +306,6 @@ def hard_to_fit():
     return np.asarray(standardized(jnp.asarray(codes, jnp.float32))), values
 
 
-@pytest.mark.slow_cases("0.01", "1.0", "inf")
 @pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 10.0, 100.0, np.inf])
 def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_penalty):
     codes, values = hard_to_fit()
@@ -377,7 +371,6 @@ def objective(codes, classes, coefficients, intercepts, inverse_penalty):
     return entropy + 0.5 * (coefficients.astype(float) ** 2).sum() / inverse_penalty
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n", "d"), [(500, 80), (100, 90), (150, 400)])
 def test_many_codes_reach_the_optimum_of_scikit_learn(n, d):
     """Rare classes and one that is missing, strong and weak penalties, and codes that make products ill-conditioned."""

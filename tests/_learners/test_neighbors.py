@@ -28,23 +28,6 @@ joint_continuous = jax.jit(joint_continuous_information, static_argnames=("neigh
 joint_discrete = jax.jit(joint_discrete_information, static_argnames=("sizes", "neighbors", "norm"))
 
 
-@pytest.mark.slow_cases(
-    "0.0-3-sorted",
-    "0.0-3-brute",
-    "0.0-10-sorted",
-    "0.0-10-brute",
-    "0.3-3-sorted",
-    "0.3-3-brute",
-    "0.3-10-sorted",
-    "0.3-10-brute",
-    "0.6-3-sorted",
-    "0.6-3-brute",
-    "0.6-10-sorted",
-    "0.6-10-brute",
-    "0.9-3-brute",
-    "0.9-10-sorted",
-    "0.9-10-brute",
-)
 @pytest.mark.parametrize("method", ["sorted", "brute"])
 @pytest.mark.parametrize("neighbors", [3, 10])
 @pytest.mark.parametrize("rho", ["0.0", "0.3", "0.6", "0.9"])
@@ -58,7 +41,6 @@ def test_gaussians_equal_the_reference_and_lie_by_the_truth(rho, neighbors, meth
     assert found == pytest.approx(expected["analytic"], abs=0.06)
 
 
-@pytest.mark.slow_cases("3")
 @pytest.mark.parametrize("neighbors", [3, 10])
 def test_classes_equal_the_reference(neighbors):
     stored, expected = arrays("nearest"), numbers("nearest")["mixed"]
@@ -82,7 +64,6 @@ def mixture(n=1500):
     return codes.astype(np.float32), values.astype(np.float32), rng.integers(0, 6, n) // (1 + (values[:, 0] > 0))
 
 
-@pytest.mark.slow
 def test_many_pairs_equal_sklearn():
     codes, values, classes = mixture()
     expected = np.stack([mutual_info_regression(codes, values[:, j], random_state=0) for j in range(2)], axis=1)
@@ -117,7 +98,6 @@ def test_ties_are_the_mean_over_noise(values):
     assert found == pytest.approx(np.mean(broken), abs=3 * np.std(broken) / math.sqrt(12) + 4e-3)
 
 
-@pytest.mark.slow
 def test_repeating_every_sample_keeps_the_estimate_finite_and_copies_tell_everything():
     classes = np.repeat(np.arange(5, dtype=np.int32), 40)[:, None]
     code = classes.astype(np.float32)
@@ -129,7 +109,6 @@ def test_repeating_every_sample_keeps_the_estimate_finite_and_copies_tell_everyt
     assert float(joint_continuous(code, code)[0]) == pytest.approx(entropy, abs=0.02)
 
 
-@pytest.mark.slow
 def test_one_code_jointly_is_that_code():
     codes, values, classes = mixture()
     classes = classes.astype(np.int32)[:, None]
@@ -193,7 +172,6 @@ def test_counts_and_smallest_equal_numpy():
     np.testing.assert_array_equal(smallest(jnp.asarray(apart), 4), np.sort(apart, axis=1)[:, :4])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("code_grid", "value_grid"), [(0, 0.03), (0, 0.1), (0, 1.0), (0.3, 0.3), (0.1, 0.03)])
 def test_values_on_a_grid_are_the_mean_over_noise(code_grid, value_grid):
     """scikit-learn breaks ties by noise. Strict counts leave whole shells of ties out: 0.52 for 0.34 nats."""
@@ -244,7 +222,6 @@ def test_a_few_ties_at_the_radius_are_not_inside(neighbors):
     assert float(found[0, 0]) == pytest.approx(max(expected, 0.0), abs=3e-6)
 
 
-@pytest.mark.slow
 def test_minus_zero_is_zero():
     rng = np.random.default_rng(2)
     code = np.round(rng.normal(size=(400, 1)))

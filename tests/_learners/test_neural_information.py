@@ -22,7 +22,6 @@ def gaussians(rho, seed, n=20_000):
     return first, np.float32(rho) * first + np.float32(math.sqrt(1 - rho**2)) * second
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("judge", ["held_out", "in_sample"])
 @pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
 def test_gaussians_within_five_per_cent(rho, judge):
@@ -34,7 +33,6 @@ def test_gaussians_within_five_per_cent(rho, judge):
     assert np.std(found) < 2 * math.sqrt(6) * error
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("judge", ["held_out", "in_sample"])
 def test_a_copy_of_nine_values_tells_its_entropy(judge):
     values = np.random.default_rng(0).integers(0, 9, (10_000, 1)).astype(np.float32)
@@ -43,7 +41,6 @@ def test_a_copy_of_nine_values_tells_its_entropy(judge):
     assert 5 < int(found.epochs) < 60
 
 
-@pytest.mark.slow
 def test_independent_and_constant_columns_tell_nothing():
     first, second = gaussians(0.0, 0, 5000)
     # The best of some epochs, each of which scatters by under 0.01.
@@ -52,7 +49,6 @@ def test_independent_and_constant_columns_tell_nothing():
     assert np.isnan(estimate(jax.random.key(0), first * np.float32(np.nan), second).information)
 
 
-@pytest.mark.slow
 def test_two_sides_of_several_columns():
     """The exclusive or of two bits: each alone tells nothing, both tell all."""
     bits = np.random.default_rng(0).integers(0, 2, (4000, 2)).astype(np.float32)
@@ -62,7 +58,6 @@ def test_two_sides_of_several_columns():
     assert float(estimate(jax.random.key(0), bits[:, :1], target).information) < 0.02
 
 
-@pytest.mark.slow
 def test_the_key_decides_and_the_order_of_columns_does_not():
     left = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32)
     right = left[:, :2] + np.float32(0.5)

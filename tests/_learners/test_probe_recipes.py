@@ -68,7 +68,6 @@ def accuracies(recipe, codes, classes, sizes, n):
     return np.stack([(np.asarray(each) == classes[n:]).mean(axis=0) for each in found])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", REGIMES)
 def test_a_falling_rate_is_as_accurate_as_a_constant_one_over_more_epochs(name):
     n, drawn = REGIMES[name]

@@ -62,7 +62,6 @@ def correlation(left, right):
 BINNED = {"products": (0.04, 0.995), "redundant": (0.1, 0.98)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", REPRESENTATIONS)
 def test_agrees_with_scikit_learn_at_its_defaults(name):
     """Exact splits lie within 0.005 of the mean of five random states, accuracy of every factor included."""
@@ -79,7 +78,6 @@ def test_agrees_with_scikit_learn_at_its_defaults(name):
     assert correlation(binned, golden["importance"].mean(axis=0)) > alike
 
 
-@pytest.mark.slow
 def test_ranks_a_zoo_as_scikit_learn_does():
     """Thirty representations, from factors apart to factors turned by 45 degrees in every plane."""
     golden = numbers("boosting")["graded"]
@@ -90,7 +88,6 @@ def test_ranks_a_zoo_as_scikit_learn_does():
             assert spearmanr(theirs[:, score], np.stack(own)[:, score]).statistic > 0.99
 
 
-@pytest.mark.slow_cases("rotation", "redundant")
 @pytest.mark.parametrize("name", ["rotation", "mixture", "redundant"])
 def test_agrees_with_scikit_learn(name):
     """Few samples and stages, where one tie that falls otherwise is seen: the spread of its states is allowed for."""
@@ -103,7 +100,6 @@ def test_agrees_with_scikit_learn(name):
     assert (np.abs(exact_fit - fit) <= 0.01 + np.abs(other - fit).max()).all()
 
 
-@pytest.mark.slow
 def test_thresholds_lie_halfway_between_samples_of_the_node():
     """Where a sample of another node lies between, the threshold does not see it."""
     codes = np.array([[0, 0], [0, 10], [1, 4], [1, 9]], np.float32)
@@ -115,7 +111,6 @@ def test_thresholds_lie_halfway_between_samples_of_the_node():
     np.testing.assert_allclose(found.test[:, 0], [0, 1, 2, 3], atol=1e-5)
 
 
-@pytest.mark.slow_cases("exact")
 @pytest.mark.parametrize("splitter", ["exact", "histogram"])
 def test_a_parity_is_found_though_no_first_split_gains(splitter):
     """Two codes whose exclusive or is the factor, in equal numbers: scikit-learn too splits for no gain at all."""
@@ -129,7 +124,6 @@ def test_a_parity_is_found_though_no_first_split_gains(splitter):
     np.testing.assert_allclose(importance.sum(), theirs.sum(), atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("splitter", ["exact", "histogram"])
 def test_classes_long_certain_do_not_move_again(splitter):
     """Each code tells which of two classes a factor is in, to no error: after some stages most gradients are near 0.
@@ -142,7 +136,6 @@ def test_classes_long_certain_do_not_move_again(splitter):
     np.testing.assert_allclose(importance, np.eye(2), atol=0.015)
 
 
-@pytest.mark.slow
 def test_runs_that_are_not_walked_hold_no_better_cut():
     """Every cut of the first three levels against a search through all of them, at many noisy gradients."""
     rng = np.random.default_rng(0)
@@ -182,7 +175,6 @@ def _best_gain(codes, gradient, weights):
     return best
 
 
-@pytest.mark.slow
 def test_two_classes_grow_one_tree_a_stage_as_in_scikit_learn():
     codes, values, _ = representation("rotation", 400)
     values = (values[:, :1] > 0).astype(int)
@@ -193,7 +185,6 @@ def test_two_classes_grow_one_tree_a_stage_as_in_scikit_learn():
     np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=0.01)
 
 
-@pytest.mark.slow
 def test_a_class_that_does_not_occur_changes_nothing():
     """Declared sizes 3 and 5 for the same two and three values."""
     codes, values, _ = representation("rotation", 300)
@@ -204,7 +195,6 @@ def test_a_class_that_does_not_occur_changes_nothing():
     np.testing.assert_allclose(found[0].test, found[1].test[:, :3], atol=1e-4)
 
 
-@pytest.mark.slow
 def test_regression_agrees_with_scikit_learn():
     codes, values, _ = representation("rotation", 600)
     targets = (values + 0.3 * codes[:, :1]).astype(np.float32) * 1e3 + 5e3
@@ -216,7 +206,6 @@ def test_regression_agrees_with_scikit_learn():
         np.testing.assert_allclose(relation[1][j], 1 - np.sqrt((residual**2).mean()) / column[600:].std(), atol=0.02)
 
 
-@pytest.mark.slow
 def test_discrete_and_continuous_factors_fit_together_as_they_do_apart():
     codes, values, _ = representation("rotation", 300)
     mixed = np.c_[values[:, 1], codes[:, 0] ** 2].astype(np.float32)
@@ -227,7 +216,6 @@ def test_discrete_and_continuous_factors_fit_together_as_they_do_apart():
         np.testing.assert_allclose(together[1][j : j + 1], apart[1], atol=1e-5)
 
 
-@pytest.mark.slow_cases("exact")
 @pytest.mark.parametrize("splitter", ["exact", "histogram"])
 def test_weights_agree_with_scikit_learn(splitter):
     codes, values, sizes = representation("rotation", 300)
@@ -248,7 +236,6 @@ def test_weights_agree_with_scikit_learn(splitter):
         np.testing.assert_allclose(found.importance[:, j], model.feature_importances_, atol=0.01)
 
 
-@pytest.mark.slow
 def test_weights_of_one_change_nothing():
     """Without weights, counts of two children share an integer; with weights they are summed apart."""
     codes, values, sizes = representation("rotation", 300)
@@ -260,7 +247,6 @@ def test_weights_of_one_change_nothing():
     np.testing.assert_allclose(plain.test, weighted.test, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_as_many_bins_as_samples_are_exact():
     codes, values, sizes = representation("rotation", 200)
     exact = ours(codes, values, sizes, 200, stages=5)
@@ -268,7 +254,6 @@ def test_as_many_bins_as_samples_are_exact():
     assert correlation(binned[0], exact[0]) > 0.999  # equal splits are drawn for anew
 
 
-@pytest.mark.slow_cases("exact")
 @pytest.mark.parametrize("splitter", ["exact", "histogram"])
 def test_many_samples_with_one_value_are_counted_alike_by_all_forms(splitter):
     """Such as thousands of samples in one bin, whose sums leave the integers that float32 holds."""
@@ -287,7 +272,6 @@ def test_many_samples_with_one_value_are_counted_alike_by_all_forms(splitter):
             np.testing.assert_allclose(part, expected, atol=1e-5)  # sums of 6,000 terms
 
 
-@pytest.mark.slow
 def test_histogram_tells_clusters_apart():
     """Ten clusters whose weights do not divide by the bins: quantile edges would cut through them."""
     codes, values, sizes = representation("identity", 600)
@@ -325,13 +309,6 @@ LEARNERS = {
 }
 
 
-@pytest.mark.slow_cases(
-    "exact-constant codes",
-    "histogram-constant codes",
-    "two bins-constant codes",
-    "forest-constant codes",
-    "classifying forest-constant codes",
-)
 @pytest.mark.parametrize("kind", [*KINDS, "huge codes"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_degenerate_input_is_legal(learner, kind):
@@ -352,7 +329,6 @@ def test_degenerate_input_is_legal(learner, kind):
         assert (importance > 0).all()
 
 
-@pytest.mark.slow_cases("exact", "histogram", "two bins")
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_two_samples_are_legal(learner):
     codes, values = np.array([[0.0, 1], [1, 1]], np.float32), np.array([[0], [1]])
@@ -364,7 +340,6 @@ def _without_bootstrap(learner):
     return {"bootstrap": False} if "forest" in learner else {}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["variance", "gini", "entropy"])
 def test_forest_is_within_the_spread_of_scikit_learn(criterion):
     """Importances of ten seeds there; ours may be off their mean by four of their standard deviations."""
@@ -398,7 +373,6 @@ def _forest(criterion, depth, seed):
     return RandomForestClassifier(20, criterion=criterion, max_depth=depth, max_features=2, random_state=seed)
 
 
-@pytest.mark.slow
 def test_forest_of_continuous_factors_agrees_with_the_recorded_one():
     """Teapots by the rules of Eastwood & Williams, trees of depth 10: the bins leave 0.005 of D and C."""
     stored, golden = arrays("qedr"), numbers("qedr")["values"]["forest_of_10_depths_12_10_10_10_10"]
@@ -458,7 +432,6 @@ def test_a_tree_grows_on_all_the_samples_that_it_draws(weighted):
         assert max(len(set(rng.integers(0, size, size))) for _ in range(200)) <= _most_drawn(size)
 
 
-@pytest.mark.slow
 def test_depth_chosen_on_unseen_samples_does_not_overfit():
     """Targets of noise: a deep forest is worse than the mean, a chosen depth hardly."""
     rng = np.random.default_rng(0)
@@ -468,7 +441,6 @@ def test_depth_chosen_on_unseen_samples_does_not_overfit():
     assert chosen[0] > deep[0] + 0.02
 
 
-@pytest.mark.slow
 def test_a_key_decides_a_forest():
     codes, values, sizes = representation("rotation", 200)
     factors, test = Factors.of(values[:200], sizes), Sample(jnp.asarray(codes[200:]), Factors.of(values[200:], sizes))
@@ -478,7 +450,6 @@ def test_a_key_decides_a_forest():
     assert np.abs(one.strength - other.strength).max() > 1e-3
 
 
-@pytest.mark.slow
 def test_ranks_representations_as_scikit_learn_does():
     """Identity to rotation in eight steps."""
     rng = np.random.default_rng(0)
@@ -494,7 +465,6 @@ def test_ranks_representations_as_scikit_learn_does():
     assert spearmanr(theirs, own).statistic > 0.97
 
 
-@pytest.mark.slow_cases("locatello2020", "eastwood2018", "hsu2023")
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_relations_that_run(name):
     codes, values, sizes = representation("rotation", 60)
@@ -514,7 +484,6 @@ def test_a_continuous_factor_is_nothing_to_a_classifying_forest():
     np.testing.assert_array_equal(np.isnan(fit), [False, True])
 
 
-@pytest.mark.slow_cases("100-1")
 @pytest.mark.parametrize(("offset", "unit"), [(100, 1), (10_000, 1), (0, 1e-5), (0, 1e6)])
 def test_forests_do_not_depend_on_the_offset_and_unit_of_their_targets(offset, unit):
     rng = np.random.default_rng(0)
@@ -529,7 +498,6 @@ def test_forests_do_not_depend_on_the_offset_and_unit_of_their_targets(offset, u
     np.testing.assert_allclose(other.fit, plain.fit, atol=0.01)
 
 
-@pytest.mark.slow
 def test_few_samples_agree_with_scikit_learn():
     """Late stages have gradients of 1e-4 and less, whose gains an absolute resolution took for equal."""
     rng = np.random.default_rng(1)

@@ -60,7 +60,6 @@ def check(row, target: str) -> None:
 
 
 @pytest.mark.aot
-@pytest.mark.slow
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_compiles_within_its_budget(target, name):
     (row,) = estimates({name: METRICS[name]}, TARGETS[target], MEMBERS)
@@ -68,7 +67,6 @@ def test_a_metric_compiles_within_its_budget(target, name):
 
 
 @pytest.mark.aot
-@pytest.mark.slow
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_method_compiles_within_its_budget(target, name):
     (row,) = updates({name: TRAINED[name]}, TARGETS[target], TRAINED_MEMBERS)
@@ -76,7 +74,6 @@ def test_a_method_compiles_within_its_budget(target, name):
 
 
 @pytest.mark.aot
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mig", "mcc", "vae_mlp"])
 def test_four_chips_do_not_communicate(name):
     """Members are spread over them; each chip reads its own."""
@@ -91,7 +88,6 @@ def test_four_chips_do_not_communicate(name):
 
 
 @pytest.mark.aot
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, row in DATASETS.items() if row.renders])
 def test_a_data_set_is_drawn(target, name):
     space, render = DATASETS[name].make(**{"cached": False} if name == "shapes3d" else {})
@@ -104,7 +100,6 @@ def test_a_data_set_is_drawn(target, name):
 
 
 @pytest.mark.aot
-@pytest.mark.slow
 @pytest.mark.parametrize("chips", [1, 4])
 def test_encoding_communicates_nothing_but_images(chips):
     """Chips draw a share of the images each, which all members encode."""
@@ -128,7 +123,6 @@ def test_encoding_communicates_nothing_but_images(chips):
 
 
 @pytest.mark.aot
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dci", "dci_forest", "sap"])
 def test_sums_into_places_known_at_run_time_have_one_order_on_request(name):
     """No two of them write the same place at once: samples are sorted by place, and each run is added up before."""

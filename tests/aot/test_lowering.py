@@ -26,9 +26,6 @@ CALLBACK = re.compile(r"custom_call @\w*(callback|py_)\w*")
 WIDE = re.compile(r"[x<]f64>")
 
 
-@pytest.mark.slow_cases(
-    "downstream_trees", "dci", "snc", "explicitness", "dci_logistic", "dci_forest", "structured", "nk", "sap"
-)
 @every_source
 @single_precision
 def test_a_metric_lowers_for_accelerators(name):

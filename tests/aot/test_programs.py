@@ -13,7 +13,6 @@ BUDGETS = json.loads(FILE.read_text())["cpu"]
 TOLERANCE = 1.05
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", METRICS)
 def test_no_more_is_compiled_than_before(name):
     found, budget = counts_of(name), BUDGETS[name]

@@ -65,7 +65,6 @@ def test_without_anndata_the_shell_says_what_to_install(file, monkeypatch, capsy
     assert 'pip install "jaxdis[omics]"' in " ".join(capsys.readouterr().err.split())
 
 
-@pytest.mark.slow
 def test_cells_of_anndata_are_scored(tmp_path, capsys, monkeypatch):
     anndata = pytest.importorskip("anndata")
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)

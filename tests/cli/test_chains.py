@@ -93,14 +93,12 @@ def test_members_of_several_files_are_told_apart_by_file_and_member(tmp_path):
     assert abs(found.rows[0].difference) == pytest.approx(abs(high - low), abs=1e-6)
 
 
-@pytest.mark.slow
 def test_the_table_of_a_report_is_compared(scored, tmp_path):
     arguments = [*METRICS, "--meta", str(scored / "runs.csv"), "--out", str(tmp_path / "report")]
     assert main(["report", str(scored / "codes" / "*.npz"), *arguments]) == 0
     assert main(["compare", str(tmp_path / "report" / "results.csv"), "--by", "beta"]) == 0
 
 
-@pytest.mark.slow
 def test_codes_that_were_scored_are_shown_compared_and_varied(scored, tmp_path):
     codes = str(scored / "codes" / "b1_s0.npz")
     assert main(["show", codes, "--out", str(tmp_path / "codes.png")]) == 0

@@ -174,7 +174,6 @@ def test_unknown_metric_is_answered_with_the_nearest(codes_file, capsys):
     assert "did you mean 'modularity'?" in capsys.readouterr().err
 
 
-@pytest.mark.slow_cases("metrics")
 @pytest.mark.parametrize(
     "what", ["metrics", "relations", "scores", "objectives", "models", "data", "studies", "references"]
 )
@@ -310,7 +309,6 @@ def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.slow
 def test_training_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
     assert main(["train", "--data", "hearts", "--steps", "3", "--out", str(tmp_path)]) == 0
@@ -342,7 +340,6 @@ def test_a_library_that_is_missing_is_told_with_its_extra(library, extra):
     assert f"jaxdis[{extra}]" in cli.in_one_line(error)
 
 
-@pytest.mark.slow
 def test_docstrings_may_be_left_out():
     command = [sys.executable, "-OO", "-m", "jaxdis", "list", "metrics", "mig"]
     assert subprocess.run(command, capture_output=True).returncode == 0
@@ -479,7 +476,6 @@ def test_whatever_goes_wrong_is_one_line(error, message, codes_file, capsys, mon
     assert line.isprintable()
 
 
-@pytest.mark.slow_cases("study")
 def test_any_command_may_fail_in_one_line(command, capsys):
     arguments, fail = command
     fail(TypeError("missing 1 required positional argument: 'source'"))
@@ -499,7 +495,6 @@ def run_score(codes_file, *more, **how) -> subprocess.CompletedProcess:
     return subprocess.run(command, stderr=subprocess.PIPE, check=False, env=environment, **how)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["ascii", "full", "closed"])
 def test_scores_are_written_before_they_are_printed(where, codes_file, tmp_path):
     out = tmp_path / "out.csv"

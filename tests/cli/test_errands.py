@@ -46,7 +46,6 @@ def zoo(tmp_path_factory):
     return out
 
 
-@pytest.mark.slow
 def test_several_files_are_one_table_with_errors(seeds, capsys):
     out = seeds / "out" / "scores.csv"
     arguments = ["--metrics", "mig:bins=10,mcc", "--bootstrap", "5", "--csv", str(out)]
@@ -95,7 +94,6 @@ def test_held_out_samples_come_from_a_file(seeds, capsys):
     assert found["explicitness"] == pytest.approx(float(alone["explicitness"]), rel=1e-6)
 
 
-@pytest.mark.slow
 def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     out = tmp_path / "scores.json"
     metrics = ["mig", "factor_vae:num_train=32:num_eval=16"]
@@ -104,7 +102,6 @@ def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     assert len(found["mig"]) == len(found[f"{metrics[1]}.train"]) == 2
 
 
-@pytest.mark.slow
 def test_the_file_of_a_zoo_is_scored_like_its_folder(zoo, tmp_path):
     for path, out in ((zoo, "folder.csv"), (zoo / "zoo.npz", "file.csv")):
         given = ["--metrics", "mig", "--samples", "200", "--csv", str(tmp_path / out)]
@@ -133,7 +130,6 @@ def test_pipes_are_refused_by_name_and_not_waited_for(tmp_path, capsys):
         assert str(tmp_path) in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_terminal_shows_how_a_zoo_is_encoded_and_scored(zoo, monkeypatch):
     from rich.console import Console
 
@@ -296,7 +292,6 @@ def test_the_plan_of_a_paper_needs_no_folder(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_a_plan_adds_up_its_studies(tmp_path, capsys, monkeypatch):
     """Under a title for each, megabytes as the tables have them, and a total over all."""
     from jaxdis.study._cost import Cost
@@ -339,7 +334,6 @@ def test_options_are_listed(capsys):
     assert "bins=7" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, monkeypatch):
     out = tmp_path / "record.json"
     size = ["--zoo-sizes", "1", "2", "--samples", "100", "--minutes", "8"]

@@ -51,7 +51,6 @@ def clean(captured) -> None:
     assert not any(line.startswith("forged") for line in printed.splitlines())
 
 
-@pytest.mark.slow_cases("arguments4")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -68,7 +67,6 @@ def test_names_from_files_are_printed_without_control_characters(arguments, fold
     clean(capsys.readouterr())
 
 
-@pytest.mark.slow
 def test_a_report_prints_no_control_characters(folder, capsys):
     meta, out = str(folder / "runs.csv"), str(folder / f"page{HOSTILE}")
     assert main(["report", str(folder / "*.npz"), "--metrics", "mig", "--meta", meta, "--out", out]) == 0

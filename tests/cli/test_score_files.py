@@ -46,7 +46,6 @@ def scored(folder, *arguments, files="*.npz"):
     return list(csv.DictReader(out.read_text().splitlines()))
 
 
-@pytest.mark.slow
 def test_a_file_has_the_scores_that_it_has_alone(folder, monkeypatch):
     """Random metrics too: among others, a file keeps the random numbers of the member 0 that it is alone."""
     calls = []
@@ -156,7 +155,6 @@ def test_rows_without_a_value_are_dropped_from_codes_and_factors(folder, capsys)
     assert main(["show", str(folder / "codes.npy"), "--factors", str(folder / "labels.csv"), "--missing", "drop"]) == 0
 
 
-@pytest.mark.slow
 def test_rows_without_a_value_are_dropped_from_slots(folder, capsys):
     lines = [",".join(map(str, row)) for row in VALUES.tolist()]
     lines[7] = "NA,1"

@@ -125,7 +125,6 @@ def test_an_hour_that_is_over_names_what_is_missing(tmp_path, monkeypatch):
     assert result["missing"] == ["copies", "scores", "training"]
 
 
-@pytest.mark.slow
 def test_the_first_hour_on_this_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(first_hour, "UPDATES", (1, 3))
     monkeypatch.setattr(first_hour, "COPIED_BYTES", 1 << 20)

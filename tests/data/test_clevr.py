@@ -226,7 +226,6 @@ def cast(factors, side, bounce):
     return np.clip(image, 0, 1)
 
 
-@pytest.mark.slow_cases("False")
 @pytest.mark.parametrize("bounce", [False, True])
 def test_pictures_are_those_of_a_ray_caster_of_scalars(bounce):
     expected = cast(SCENE, 32, bounce)
@@ -321,7 +320,6 @@ def test_brightness_follows_colors_and_lamps():
     assert light[columns > columns.mean()].mean() > 1.1 * light[columns < columns.mean()].mean()
 
 
-@pytest.mark.slow
 def test_a_shadow_falls_away_from_the_key_lamp_and_darkens_the_ground():
     scene = jnp.asarray(row((RED, CYLINDER, RUBBER, LARGE, 0, 0.5, 0.5)))
     cut = clevr.parts(scene, 1)
@@ -349,7 +347,6 @@ def test_a_shadow_falls_away_from_the_key_lamp_and_darkens_the_ground():
     assert 1.4 < along.max() < np.linalg.norm(from_lamp) * (magnified - 1) + 0.7 * magnified
 
 
-@pytest.mark.slow
 def test_metal_mirrors_the_color_of_its_neighbor():
     """A metal ball, and a cube to the left of it as the camera sees them: what turns red is on the ball's left."""
 
@@ -381,7 +378,6 @@ def test_metal_is_the_only_material_with_sharp_highlights():
 # ---- the data set ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_pictures_alone_in_batches_and_compiled_are_the_same():
     draw = Draw(VIEW)
     rows = jnp.stack([jnp.asarray(SCENE), jnp.asarray(SCENE).at[0].set(1), jnp.asarray(SCENE).at[20].add(0.5)])
@@ -395,7 +391,6 @@ def test_pictures_alone_in_batches_and_compiled_are_the_same():
         assert (np.abs(together - np.asarray(others)) > 1e-4).any(-1).mean() < 0.005
 
 
-@pytest.mark.slow
 def test_nothing_depends_on_compilation():
     draw = Draw(dataclasses.replace(VIEW, side=16), bounce=False)
     eager = np.asarray(draw.image(jnp.asarray(SCENE)))

@@ -48,7 +48,6 @@ def scenes():
     return np.asarray(jax.jit(lambda key: SPACE.sample(key, 1000))(KEY))
 
 
-@pytest.mark.slow
 def test_a_thousand_scenes_follow_the_rules(scenes):
     assert follow_the_rules(scenes)
     assert not follow_the_rules(np.concatenate([scenes[:, :-9], scenes[:, -18:-9]], 1)[scenes[:, 0] == 3])
@@ -79,14 +78,12 @@ def test_what_the_rules_do_not_concern_is_uniform(scenes):
     assert 0.4 < shown[:, 5].mean() < 0.6
 
 
-@pytest.mark.slow
 def test_scenes_follow_from_the_key(scenes):
     np.testing.assert_array_equal(jax.jit(lambda key: SPACE.sample(key, 1000))(KEY)[:50], scenes[:50])
     assert (np.asarray(FEW.sample(KEY, 5)) != np.asarray(FEW.sample(jax.random.key(1), 5))).any(1).all()
     np.testing.assert_allclose(jax.jit(lambda key: FEW.sample(key, 5))(KEY), FEW.sample(KEY, 5), atol=1e-5)
 
 
-@pytest.mark.slow
 def test_scenes_that_are_drawn_together_are_those_drawn_alone(monkeypatch):
     """An accelerator draws batches, in which finished scenes wait for the last."""
     alone = np.asarray(FEW.sample(KEY, 10))
@@ -105,7 +102,6 @@ def test_evaluation_has_all_objects_in_colors_of_the_levels():
     assert chisquare(shares).pvalue > 1e-3
 
 
-@pytest.mark.slow
 def test_local_groups_follow_table_7():
     space = SPACE.complete()
     radius = clevr_space.radius(space)
@@ -128,7 +124,6 @@ def test_local_groups_follow_table_7():
     assert (np.ptp(groups.mean(1)[..., 7:], axis=0) > 1.4).any()
 
 
-@pytest.mark.slow
 def test_neighborhoods_of_other_factors():
     turning = {"object_1_rotation": 20.0, "object_2_size": 0, "object_1_x": 0.3}
     space = FEW.only({"object_1_rotation": 5.0, "object_2_size": 1})
@@ -147,7 +142,6 @@ def test_neighborhoods_of_other_factors():
     assert np.isclose(colors, np.array(clevr.PALETTE) / 255).all(-1).any(-1).all()
 
 
-@pytest.mark.slow_cases("num_objects", "object_1_x")
 @pytest.mark.parametrize("factor", ["num_objects", "object_1_x", "object_2_shape", "object_1_red"])
 def test_a_held_factor_has_one_value_and_scenes_follow_the_rules(factor):
     place = jnp.int32(FEW.position(factor))
@@ -165,7 +159,6 @@ def not_left(factors):
     return factors[:, FEW.position("object_1_x")] > 0
 
 
-@pytest.mark.slow
 def test_fixed_values_regions_and_combinations():
     space = FEW.only({"object_1_x": 0.25, "object_2_red": 0.5, "num_objects": 2})
     rows = np.asarray(space.sample(KEY, 40))
@@ -207,7 +200,6 @@ def test_rules_ask_for_pixels_that_are_seen():
     assert np.asarray(dataclasses.replace(FEW, min_pixels=0).allowed(rows)).tolist() == [True, True]
 
 
-@pytest.mark.slow
 def test_scenes_of_slots_have_labels_and_masks():
     scenes, space = DATASETS["clevr6"].scenes, clevr_space.space(view=View(side=16))
     assert DATASETS["clevr6"].space == clevr_space.space()

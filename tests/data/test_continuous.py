@@ -70,7 +70,6 @@ def test_a_held_factor_has_one_value_and_the_others_vary(factor):
     assert all((left[:, j] != right[:, j]).any() for j in range(4) if j != place)
 
 
-@pytest.mark.slow
 def test_fixed_values_and_regions_left_out():
     narrow = SPACE.only({"x": 0.25, "shape": 2}).outside(near_the_origin)
     drawn = np.asarray(narrow.sample(KEY, 2000))
@@ -93,7 +92,6 @@ def test_combinations_of_discrete_factors_are_left_out_beside_continuous_ones():
     assert not ((drawn[:, 0] == 1) & (drawn[:, 3] == 0)).any()
 
 
-@pytest.mark.slow
 def test_local_groups_stay_near_and_go_round():
     group = np.asarray(SPACE.local_group(KEY, 2000, {"azimuth": 0.3, "x": 0.2, "shape": 0}))
     assert len(np.unique(group[:, 0])) == 1
@@ -119,7 +117,6 @@ def test_it_renders_and_is_drawn_as_a_sheet():
     assert np.ptp(sheet[12:20, 2:10].astype(int)) > 0
 
 
-@pytest.mark.slow
 def test_interventions_hold_continuous_factors():
     """Codes that are the factors score 1; IRS in the limit of fine bins, to the width of one bin."""
 
@@ -160,7 +157,6 @@ def test_what_is_refused(call, message):
         call()
 
 
-@pytest.mark.slow
 def test_metrics_of_classes_refuse_continuous_factors_alone_and_take_bins():
     space = FactorSpace.of(x=Interval(-1, 1), y=Interval(0, 3))
     factors = space.wrap(space.sample(KEY, 400))

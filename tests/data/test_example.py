@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 
 import jaxdis
 from jaxdis.data._datasets import FILE
@@ -40,7 +39,6 @@ def test_codes_are_of_the_images_of_the_factors():
     assert max(abs(np.corrcoef(code, y)[0, 1]) for member in codes for code in member.T) > 0.9
 
 
-@pytest.mark.slow
 def test_their_mig_is_spread_out():
     codes, factors, table = jaxdis.data.example()
     gaps = np.asarray(jaxdis.evaluate(codes, factors, "mig", members=table)["mig"])

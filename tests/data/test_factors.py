@@ -122,7 +122,6 @@ def test_fix_shares_one_value_and_draws_the_rest_given_it(space):
             assert_drawn_from(counts(space, chosen), given)
 
 
-@pytest.mark.slow
 def test_fix_takes_a_traced_factor():
     keys, columns = jax.random.split(jax.random.key(6), 300), jnp.arange(300) % 3
     batches = np.asarray(jax.vmap(lambda key, column: SMALL.fix(key, column, 16))(keys, columns))

@@ -15,7 +15,6 @@ from jaxdis.data._lattice import HostGather, open_array
 from jaxdis.data.files import _image_files as image_files
 
 
-@pytest.mark.slow_cases("npz")
 @pytest.mark.parametrize("layout", WRITERS)
 def test_dsprites_round_trip(tmp_path, layout):
     arrays = sprite_arrays()

@@ -207,7 +207,6 @@ def write(path, features):
     return path
 
 
-@pytest.mark.slow
 def test_the_file_has_the_interface_of_the_renderer(tmp_path, scenes):
     rows, features = scenes
     hidden = {name: np.copy(array) for name, array in features[0].items()}
@@ -245,7 +244,6 @@ def test_the_file_has_the_interface_of_the_renderer(tmp_path, scenes):
     assert len(loose.listing.values) == 6
 
 
-@pytest.mark.slow
 def test_slots_are_scored_on_scenes_of_all_objects(tmp_path, scenes):
     _, features = scenes
     path = write(tmp_path / "clevr.tfrecords", features)

@@ -84,7 +84,6 @@ def test_an_encoder_is_scored_on_pictures_that_do_not_repeat(place):
         jaxdis.evaluate_encoder(read, data, ("mig", "irs"))
 
 
-@pytest.mark.slow
 def test_a_zoo_is_trained_on_pictures(place):
     data = jaxdis.data.folder(place / "images", place / "labels.csv", missing="drop")
     method = models.Vae(network=models.Mlp((8,), num_codes=2), batch_size=8)
@@ -93,7 +92,6 @@ def test_a_zoo_is_trained_on_pictures(place):
     assert np.isfinite(jaxdis.evaluate_encoder(zoo, data, "mig", 0)["mig"]).all()
 
 
-@pytest.mark.slow
 def test_the_command_trains_on_pictures_and_encodes_and_scores_them(place, tmp_path, capsys):
     with (place / "whole.csv").open("w") as file:
         csv.writer(file).writerows([["size"], *([number % 3] for number in range(N))])

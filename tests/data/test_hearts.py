@@ -2,12 +2,10 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import jaxdis
 
 
-@pytest.mark.slow
 def test_an_image_is_the_frame_of_dsprites_averaged_over_four_pixels():
     space, render = jaxdis.data.hearts()
     whole, frames = jaxdis.data.dsprites()
@@ -23,7 +21,6 @@ def test_an_image_is_the_frame_of_dsprites_averaged_over_four_pixels():
         np.testing.assert_array_equal(values, of_dsprites)
 
 
-@pytest.mark.slow
 def test_every_image_holds_a_whole_heart():
     space, render = jaxdis.data.hearts()
     rows = space.factors(jnp.arange(space.num_cells, dtype=jnp.int32))

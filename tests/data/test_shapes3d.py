@@ -63,7 +63,6 @@ def test_published_pictures_are_reproduced(draw):
     assert (away.mean((1, 2, 3)) < 6).all()
 
 
-@pytest.mark.slow_cases("0-1", "1-2")
 @pytest.mark.parametrize(("column", "surface"), [(0, room.FLOOR), (1, room.WALL), (2, room.OBJECT)])
 def test_a_hue_changes_its_surface_and_nothing_else(draw, regions, column, surface):
     for factors in SOME:
@@ -91,7 +90,6 @@ def test_scale_and_shape_change_the_object_and_its_shadow_alone(draw, regions, c
         assert not (changed & ~may).any()
 
 
-@pytest.mark.slow
 def test_orientation_keeps_every_color_family_and_moves_the_walls(draw, regions):
     factors = np.tile(SOME[0], (15, 1))
     factors[:, 5] = np.arange(15)
@@ -127,7 +125,6 @@ def test_the_object_has_the_size_of_its_solid(regions, shape):
     assert abs((np.ptp(rows) + 1) / (np.ptp(columns) + 1) - ratio) < 0.15 * ratio
 
 
-@pytest.mark.slow
 def test_layers_add_up_to_the_traced_image(draw):
     geometry = jax.jit(lambda geometry: layers(*samples(geometry)))
     for factors in SOME:
@@ -142,7 +139,6 @@ def test_layers_add_up_to_the_traced_image(draw):
         assert np.abs(away.reshape(-1, 3)[alone]).max() <= 1
 
 
-@pytest.mark.slow
 def test_the_layers_are_cached_and_gathered(cache, draw):
     _, render = jaxdis.data.shapes3d(dtype="uint8")
     assert [path.name for path in cache.glob("*.npy")] == ["shapes3d-1.npy"]
@@ -153,7 +149,6 @@ def test_the_layers_are_cached_and_gathered(cache, draw):
     np.testing.assert_array_equal(again, render.tables[0])
 
 
-@pytest.mark.slow
 def test_dtypes_axes_and_transforms(draw):
     _, render = jaxdis.data.shapes3d(cached=False)
     images = np.asarray(jax.jit(render)(jnp.array(SOME).reshape(2, 3, 6)))

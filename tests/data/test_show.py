@@ -28,7 +28,6 @@ def test_every_row_says_what_a_user_needs(name):
     assert name.startswith("standin_") == row.description.startswith("NOT ")
 
 
-@pytest.mark.slow_cases("teapots", "clevr6")
 @pytest.mark.parametrize("name", LIGHT)
 def test_rows_that_render_do_so_as_they_say(name):
     row = DATASETS[name]
@@ -38,7 +37,6 @@ def test_rows_that_render_do_so_as_they_say(name):
     assert images.shape == (2, *row.shape)
 
 
-@pytest.mark.slow
 def test_a_sheet_traverses_one_factor_a_row():
     space, render = jaxdis.data.dsprites(dtype="uint8")
     key = jax.random.key(5)

@@ -93,7 +93,6 @@ def changed(path):
     file.write_bytes(content)
 
 
-@pytest.mark.slow_cases("mpi3d", "cars3d", "scream_dsprites", "smallnorb")
 def test_a_zoo_trains_on_a_file_resumes_after_a_move_and_refuses_another(source, tmp_path, capsys):
     name, path = source
     out = tmp_path / "zoo"
@@ -118,7 +117,6 @@ def study_on(name, path, steps: int = 2) -> Study:
     return Study.of("files", [training], ("modularity",), sampling=Sampling(60, 30))
 
 
-@pytest.mark.slow
 def test_a_study_on_a_file_has_the_same_cells_after_a_move(source, tmp_path):
     name, path = source
     study = study_on(name, path)
@@ -155,7 +153,6 @@ def process(name, path, out) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", PROGRAM, name, str(path), str(out)], env=environment)
 
 
-@pytest.mark.slow
 def test_a_study_on_a_file_is_killed_moved_and_resumed(source, tmp_path):
     """SIGKILL at random moments; between them the file moves."""
     name, path = source
@@ -190,7 +187,6 @@ def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
     assert study.trainings[1].config.source is None
 
 
-@pytest.mark.slow_cases("mpi3d", "cars3d", "scream_dsprites")
 def test_a_study_from_the_shell_takes_a_file_and_its_plan_refuses_what_cannot_run(source, tmp_path, capsys):
     name, path = source
     study = ["study", "run", "locatello2020", "--data", name, "--network", "mlp", "--seeds", "1", "--metrics", "mig"]
@@ -261,7 +257,6 @@ def test_what_the_shell_passes(tmp_path, capsys):
         assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
 def test_pooled_images_are_means_of_blocks():
     source = DataSource(options=(("pool", 2),))
     for name in ("dsprites", "color_dsprites"):

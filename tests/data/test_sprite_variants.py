@@ -27,7 +27,6 @@ def variants():
     }
 
 
-@pytest.mark.slow_cases("color")
 @pytest.mark.parametrize("name", ["color", "noisy", "scream"])
 def test_noise_is_the_keys_and_the_keys_alone(name):
     space, render = variants()[name]
@@ -68,7 +67,6 @@ def test_noise_fills_the_ground_and_leaves_the_sprite_white():
     assert abs(np.corrcoef(ground[:, 0], ground[:, 1])[0, 1]) < 0.01
 
 
-@pytest.mark.slow
 def test_the_sprite_is_the_negative_of_a_piece_of_the_painting():
     painting = synthetic_painting(90, 80)
     _, render = jaxdis.data.scream_dsprites(painting)
@@ -135,7 +133,6 @@ def painted(factors, min_objects):
     return image, mask
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("most", "least"), [(4, 1), (5, 2), (1, 1)])
 def test_scenes_are_painted_in_order(most, least):
     space, render = jaxdis.data.multi_dsprites(most, least, dtype="uint8")

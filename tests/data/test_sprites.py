@@ -81,7 +81,6 @@ def rule(shape, scale, orientation, x, y):
     return np.abs(((turns + np.pi) % (2 * np.pi) - np.pi).sum(0)) > np.pi
 
 
-@pytest.mark.slow
 def test_the_rule_holds_pixel_by_pixel(draw):
     drawn = np.asarray(draw(SOME))[..., 0] > 0
     ruled = np.stack([rule(*factors) for factors in np.asarray(SOME)])
@@ -119,7 +118,6 @@ def test_words_and_pixels_are_inverse():
     assert sprites.pack(np.eye(64, dtype=np.uint8))[40].tolist() == [0, 2**8]
 
 
-@pytest.mark.slow
 def test_the_packed_lattice_holds_the_same_sprites():
     out = np.zeros((2**13, 64, 2), np.uint32)
     sprites.build(out)
@@ -128,7 +126,6 @@ def test_the_packed_lattice_holds_the_same_sprites():
     np.testing.assert_array_equal(sprites.draw((jnp.asarray(out),), factors), sprites.draw((), factors))
 
 
-@pytest.mark.slow
 def test_the_whole_lattice_is_cached_and_gathered(cache):
     _, drawn = jaxdis.data.dsprites()
     _, gathered = jaxdis.data.dsprites(cached=True)
@@ -138,7 +135,6 @@ def test_the_whole_lattice_is_cached_and_gathered(cache):
     np.testing.assert_array_equal(words[:, :, 0], words[:, :, 39])
 
 
-@pytest.mark.slow
 def test_dtypes_and_axes(draw):
     floats = np.asarray(draw(SOME[:6].reshape(2, 3, 5)))
     assert floats.shape == (2, 3, 64, 64, 1)
@@ -150,7 +146,6 @@ def test_dtypes_and_axes(draw):
     np.testing.assert_array_equal(draw(SOME[0]), floats[0, 0])
 
 
-@pytest.mark.slow
 def test_jit_eager_and_vmap_agree_and_equal_renders_share_a_trace():
     _, render = jaxdis.data.dsprites()
     _, again = jaxdis.data.dsprites()

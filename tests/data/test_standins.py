@@ -26,7 +26,6 @@ def test_the_lattice_is_that_of_the_set_and_the_name_says_what_it_is_not(name):
     assert jaxdis.data.DATASETS[name].description.startswith("NOT ")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_every_value_of_every_factor_is_seen(name):
     space, render = jaxdis.data.DATASETS[name].make(dtype="uint8")
@@ -54,7 +53,6 @@ def test_images_are_pure_and_in_range(name):
     np.testing.assert_array_equal(images, jax.jit(render)(factors, KEY))
 
 
-@pytest.mark.slow
 def test_the_hidden_instance_is_drawn_for_every_image():
     _, render = jaxdis.data.standin_gray_turntable(dtype="uint8")
     factors = jnp.tile(jnp.array([[2, 4, 5, 1]]), (300, 1))

@@ -13,7 +13,6 @@ from jaxdis.data import synthetic
 from tests.golden_values import numbers
 
 
-@pytest.mark.slow_cases("000")
 @pytest.mark.parametrize("case", synthetic.CASES)
 def test_calibration_cases_have_the_reference_distribution(case):
     """Same cells, and counts as two samples of one distribution have them (chi-square at one in a million).
@@ -103,7 +102,6 @@ def test_toy_models_agree_as_table_1_says():
         np.testing.assert_allclose(agreement, [[0.75, 0.75], [second, 0.5]], atol=1e-6)
 
 
-@pytest.mark.slow_cases("2-2", "4-3")
 @pytest.mark.parametrize(("num_factors", "num_values"), [(2, 2), (3, 3), (4, 3)])
 def test_distributed_code_tells_nothing_alone_and_everything_together(num_factors, num_values):
     codes, factors = synthetic.distributed(num_factors, num_values)
@@ -132,7 +130,6 @@ def test_bad_arguments_are_refused(call, message):
         call()
 
 
-@pytest.mark.slow_cases("0.2-2")
 @pytest.mark.parametrize(("alpha", "k"), [(0.2, 2), (0.3, 4)])
 def test_entangled_codes_are_distributed_as_the_factors(alpha, k):
     n = 20_000
@@ -156,7 +153,6 @@ def test_the_entangling_map_is_its_own_inverse():
     np.testing.assert_allclose(synthetic.householder_map(0.2, codes), factors.values, atol=2e-4)  # tails of quantiles
 
 
-@pytest.mark.slow
 def test_metrics_collapse_on_entangled_codes_and_total_correlation_stays():
     codes, factors = synthetic.entangled(0.2, jax.random.key(0), 10_000, num_factors=3)
     binned = factors.binned(10)

@@ -67,7 +67,6 @@ def rasterized(azimuth, elevation, side, steps=10, over=4):
     return image.reshape(side, over, side, over).mean((1, 3))
 
 
-@pytest.mark.slow_cases("0.6-0.3")
 @pytest.mark.parametrize(("azimuth", "elevation"), [(0.6, 0.3), (2.4, 1.1), (4.4, 0.02)])
 def test_pictures_are_those_of_a_rasterizer(draw, azimuth, elevation):
     image = np.asarray(draw(jnp.array([azimuth, elevation, 1.0, 0.5, 0.0])))
@@ -132,7 +131,6 @@ def test_handle_spout_and_lid_are_at_their_sides(draw):
     assert len(np.unique(columns[rows <= rows.min() + 3])) < len(np.unique(columns[rows >= rows.max() - 1])) + 3
 
 
-@pytest.mark.slow
 def test_there_are_no_holes(draw, monkeypatch):
     """Where four times as many points give a smooth surface, these points leave no sample of it empty."""
     factors = SPACE.sample(jax.random.key(0), 20).at[:, 2:].set(1.0)
@@ -151,7 +149,6 @@ def test_there_are_no_holes(draw, monkeypatch):
     assert (np.abs(shade - dense)[smooth] > 0.05).mean() < 0.003
 
 
-@pytest.mark.slow
 def test_images_depend_on_factors_alone(draw):
     factors = SPACE.sample(jax.random.key(1), 4)
     first = draw(factors)
@@ -162,7 +159,6 @@ def test_images_depend_on_factors_alone(draw):
     assert float(first.max()) <= 1
 
 
-@pytest.mark.slow_cases("printed-0.18")
 @pytest.mark.parametrize(("rule", "share"), [("printed", 0.18), ("released", 0.1024)])
 def test_the_gap_has_its_share_of_the_space(rule, share):
     gap = teapot.Gap(rule)

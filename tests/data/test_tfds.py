@@ -49,7 +49,6 @@ def prepare(tmp_path, monkeypatch):
     assert "tensorflow" not in sys.modules
 
 
-@pytest.mark.slow
 def test_dsprites_round_trip(tmp_path, prepare, monkeypatch):
     arrays = sprite_arrays()
     folder = prepare("dsprites", write_hdf5(tmp_path / "source.hdf5", arrays))

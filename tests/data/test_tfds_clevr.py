@@ -82,7 +82,6 @@ def prepare(tmp_path, monkeypatch):
     assert "tensorflow" not in sys.modules
 
 
-@pytest.mark.slow
 def test_the_set_has_the_interface_of_the_renderer(scenes, prepare):
     rows, described = scenes
     folder = prepare([described[0], described[1] + described[0], described[1]], [described[2]])

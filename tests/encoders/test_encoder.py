@@ -46,7 +46,6 @@ def traced_factors(images):
     return jnp.stack([shade, images.max(2) @ numbers / shade, images.max(1) @ numbers / shade], 1)
 
 
-@pytest.mark.slow
 def test_an_encoder_of_the_factors_is_perfect_in_numpy_and_in_jax_alike():
     on_host, traced = (
         jaxdis.evaluate_encoder(encode, (SPACE, render), METRICS_USED, **HOW)
@@ -60,7 +59,6 @@ def test_an_encoder_of_the_factors_is_perfect_in_numpy_and_in_jax_alike():
         np.testing.assert_allclose(on_host[name], traced[name], atol=1e-5)
 
 
-@pytest.mark.slow
 def test_interventions_are_real():
     """An encoder that reads only shades it was shown first scores by what it does to new images, not to a table."""
     calls = []
@@ -74,7 +72,6 @@ def test_interventions_are_real():
     assert sum(calls) >= 900 + batches
 
 
-@pytest.mark.slow
 def test_codes_far_from_0_are_shifted_before_they_are_rounded():
     near, far = (
         jaxdis.evaluate_encoder(
@@ -89,7 +86,6 @@ def test_codes_far_from_0_are_shifted_before_they_are_rounded():
         assert far[name] == pytest.approx(float(near[name]), abs=1e-3)
 
 
-@pytest.mark.slow
 def test_members_are_scored_together_and_as_alone():
     mixed = lambda images: true_factors(images) @ MIXED  # noqa: E731
     both = jaxdis.evaluate_encoder([true_factors, mixed], (SPACE, render), METRICS_USED, **HOW)
@@ -100,7 +96,6 @@ def test_members_are_scored_together_and_as_alone():
         np.testing.assert_allclose(both[name][0], alone[name], atol=1e-6)
 
 
-@pytest.mark.slow
 def test_scores_arrive_one_by_one():
     arrived = []
     scores = jaxdis.evaluate_encoder(true_factors, (SPACE, render), METRICS_USED, arrived=arrived.append, **HOW)
@@ -116,7 +111,6 @@ def test_an_encoder_whose_codes_change_in_number_is_refused():
         jaxdis.evaluate_encoder(lambda images: true_factors(images)[:, : next(widths)], (SPACE, render), "mig", **HOW)
 
 
-@pytest.mark.slow_cases("traced", "host")
 @pytest.mark.parametrize("encode", [true_factors, traced_factors], ids=["host", "traced"])
 def test_progress_counts_the_images_of_interventions(encode):
     """By hand: (64 + 32) batches of 16 and 512 for the spread; as many pairs; 512 and 256 for each of 20 values."""
@@ -129,7 +123,6 @@ def test_progress_counts_the_images_of_interventions(encode):
     assert len({done for done, _ in told}) == len(told) > 20
 
 
-@pytest.mark.slow
 def test_samples_limit_the_images_of_interventions():
     counts = []
 
@@ -196,7 +189,6 @@ def test_what_is_no_encoder_is_refused_by_name(encode, words):
         jaxdis.evaluate_encoder(encode, (SPACE, render), "mig", **HOW)
 
 
-@pytest.mark.slow
 def test_members_whose_training_stopped_are_named():
     images = np.asarray(render(SPACE.sample(jax.random.key(0), 16)))
     method = jaxdis.models.Vae(network=jaxdis.models.Mlp((8,), 3), batch_size=8)
@@ -238,7 +230,6 @@ def test_what_would_go_unread_is_refused():
         jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", smaples=3)
 
 
-@pytest.mark.slow
 def test_a_data_set_that_draws_noise_and_continuous_factors():
     """The noise of images follows from the key; a continuous factor is held at a value."""
     mean_color = lambda images: np.asarray(images).mean((1, 2))  # noqa: E731
@@ -271,7 +262,6 @@ class Recorded:
         return true_factors(np.asarray(images).transpose(0, 2, 3, 1))
 
 
-@pytest.mark.slow
 def test_a_module_of_torch_is_called_in_its_layout_in_evaluation_mode_and_without_gradients():
     torch = pytest.importorskip("torch")
     seen = []

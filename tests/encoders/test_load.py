@@ -55,7 +55,6 @@ def test_files_that_are_no_zoo_are_refused_with_the_way_out(tmp_path):
         jaxdis.load(3)
 
 
-@pytest.mark.slow
 def test_a_zoo_encodes_images_of_its_data(tmp_path):
     config = models.Config("hearts", method=models.Vae(network=models.Mlp((8,), num_codes=2)), steps=2)
     zoo = models.train(config, *models.members({"beta": {"beta": (1, 4)}}, seeds=1))

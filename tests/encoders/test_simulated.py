@@ -47,7 +47,6 @@ def table(encode):
     return np.asarray(encode(render(jnp.asarray(cells)))), SPACE.wrap(jnp.asarray(cells))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["factor_vae", "beta_vae"])
 def test_a_simulator_equals_a_table_of_its_cells_within_seeds(metric):
     small = METRICS[metric].with_options(batch=8, **NUMBERS)
@@ -62,7 +61,6 @@ def test_a_simulator_equals_a_table_of_its_cells_within_seeds(metric):
     assert 0.4 < np.mean(expected) < 0.995  # the case tells right from wrong
 
 
-@pytest.mark.slow_cases("0.9")
 @pytest.mark.parametrize("quantile", [0.9, 1.0])
 def test_irs_of_a_simulator_equals_a_table_of_its_cells(quantile):
     """Given a value, 24 cells at most are left: the draws see all of them, but only so often as chance has it."""
@@ -72,7 +70,6 @@ def test_irs_of_a_simulator_equals_a_table_of_its_cells(quantile):
     assert found.score == pytest.approx(float(expected["m"]), abs=0.02)
 
 
-@pytest.mark.slow
 def test_perfect_codes():
     assert run("factor_vae", perfect, **NUMBERS).score == 1
     assert run("beta_vae", perfect, **NUMBERS).score > 0.98
@@ -81,7 +78,6 @@ def test_perfect_codes():
     assert found.score == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["factor_vae", "beta_vae", "irs"])
 def test_a_zoo_is_its_members(metric):
     def zoo(images):
@@ -96,7 +92,6 @@ def test_a_zoo_is_its_members(metric):
         assert together.score[2] == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["factor_vae", "beta_vae", "irs"])
 def test_a_code_that_is_not_finite_and_one_that_is_not_active(metric):
     def spoiled(images):
@@ -116,7 +111,6 @@ def test_a_code_that_is_not_finite_and_one_that_is_not_active(metric):
     np.testing.assert_allclose(masks[0].score, masks[1].score, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_factors_without_a_choice_are_never_held():
     space = FactorSpace.of(a=3, b=6, c=4).only({"b": 2})
     votes = run("factor_vae", perfect, space=space, **NUMBERS).votes
@@ -141,7 +135,6 @@ def sprites():
     return space, draw, factors, zoo
 
 
-@pytest.mark.slow
 def test_a_zoo_on_dsprites(sprites):
     space, draw, factors, zoo = sprites
     means = zoo.encode(factors, render=draw).mean
@@ -160,7 +153,6 @@ def test_a_zoo_on_dsprites(sprites):
     assert (np.asarray(found) > 0.15).all()
 
 
-@pytest.mark.slow
 def test_images_are_not_held_together(sprites):
     """15,000 × 64 images of 64 × 64 floats are 15.7 GB; the program needs what some images do."""
     space, draw, _, zoo = sprites
@@ -171,7 +163,6 @@ def test_images_are_not_held_together(sprites):
         assert memory.temp_size_in_bytes < 200e6, metric
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["factor_vae", "beta_vae", "irs"])
 def test_a_set_that_draws_noise(metric):
     """A code that is all noise moves whatever is held, and differently at every image."""
@@ -190,7 +181,6 @@ def test_a_set_that_draws_noise(metric):
         assert found.score > 0.98
 
 
-@pytest.mark.slow
 def test_a_noisy_data_set():
     space, draw = jaxdis.data.noisy_dsprites()
     small = {"num_train": 20, "num_eval": 10, "batch": 4, "num_variance": 64}
@@ -203,7 +193,6 @@ OPTIONS = {"factor_vae": FEW, "beta_vae": FEW, "irs": {"num_samples": 50, "num_g
 
 
 @pytest.mark.skipif(not MAPS.exists(), reason="only Linux tells")
-@pytest.mark.slow_cases("beta_vae", "factor_vae", "restrictiveness")
 @pytest.mark.parametrize("metric", ["factor_vae", "beta_vae", "irs", "consistency", "restrictiveness"])
 def test_an_encoder_takes_its_programs_with_it(metric):
     """Training loops score a new encoder in each epoch; programs hold memory maps, of which a process has a limit."""

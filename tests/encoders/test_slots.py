@@ -32,7 +32,6 @@ def bands(images):
     return np.take_along_axis(slots, orders[..., None], 1), np.take_along_axis(masks, orders[..., None, None], 1)
 
 
-@pytest.mark.slow
 def test_true_slots_have_the_scores_of_their_truth():
     scores = jaxdis.evaluate_slots(bands, "planted", **SMALL)
     assert scores["structured_slots.object.disentanglement"] > 0.95
@@ -55,7 +54,6 @@ def test_without_masks_there_is_no_segmentation():
         jaxdis.evaluate_slots(lambda images: bands(images)[0], "planted", ["segmentation"], **SMALL)
 
 
-@pytest.mark.slow
 def test_a_zoo_of_slots_is_scored_in_python_and_in_the_shell(tmp_path):
     config = planted().trainings[0].config
     zoo = jaxdis.models.train(config, *jaxdis.models.members({"planted": {"noise": (0.0, 1.0)}}, 1, config.method))

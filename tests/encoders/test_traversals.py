@@ -32,7 +32,6 @@ def scored(metric, encode):
     return metric(jax.random.key(0), encode, SPACE, render, repeats=4)
 
 
-@pytest.mark.slow
 @pytest.mark.golden
 def test_scores_are_those_of_disent():
     assert scored(flatness, bent).score == pytest.approx(FLATNESS, abs=2e-6)
@@ -41,7 +40,6 @@ def test_scores_are_those_of_disent():
         assert getattr(found, name) == pytest.approx(expected, abs=2e-6), name
 
 
-@pytest.mark.slow
 def test_codes_along_axes_score_one_and_across_them_less():
     def across(images):  # both codes hold the sum of the factors
         return jnp.stack([images.reshape(-1, 4).sum(axis=1)] * 2, axis=1)
@@ -52,7 +50,6 @@ def test_codes_along_axes_score_one_and_across_them_less():
     np.testing.assert_allclose(scored(factored_components, across).per_factor, [[0, 1, 0]] * 3, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_members_are_scored_together_and_constant_codes_score_zero():
     def zoo(images):
         codes = along_axes(images)

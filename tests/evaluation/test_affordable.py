@@ -82,7 +82,6 @@ except ValueError as error:
 """
 
 
-@pytest.mark.slow
 def test_limit_on_the_process():
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True)
     assert done.stdout.startswith("metrics: must fit the memory that is free, "), done.stderr

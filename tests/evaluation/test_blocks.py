@@ -42,7 +42,6 @@ def test_metrics_of_relations(monkeypatch):
     assert_same(in_blocks(monkeypatch, codes, factors, METRICS, active=active), whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("held_out", [False, True])
 def test_metrics_with_held_out_samples(monkeypatch, held_out):
     codes, factors = samples()
@@ -52,7 +51,6 @@ def test_metrics_with_held_out_samples(monkeypatch, held_out):
     assert_same(in_blocks(monkeypatch, codes[0], factors, metrics, test=test), whole)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["train", "test"])
 def test_a_code_that_is_not_finite_makes_single_neuron_classification_nan(monkeypatch, place):
     codes, factors = samples()
@@ -63,7 +61,6 @@ def test_a_code_that_is_not_finite_makes_single_neuron_classification_nan(monkey
     assert np.isnan(scores["snc"])
 
 
-@pytest.mark.slow
 def test_one_of_many_codes_that_is_not_finite_is_named_and_touches_no_other_row_or_member():
     rng, names = np.random.default_rng(0), ("mig", "sap_r2", "mcc")
     values = rng.integers(0, 4, (30, 1))
@@ -109,7 +106,6 @@ def test_sparse_codes_with_explicit_zeros():
         evaluate(sparse[:, :0], factors, "mig")
 
 
-@pytest.mark.slow
 def test_more_codes_than_can_be_listed():
     values = np.arange(64)[:, None] % 2
     codes = np.zeros((64, (1 << 20) + 1), np.float32)
@@ -130,7 +126,6 @@ print(*(f"{scores[name]:.3f}" for name in scores))
 """
 
 
-@pytest.mark.slow
 def test_codes_on_disk_of_which_memory_holds_a_part(tmp_path):
     """655 MB of codes, of which each of two tells its factor."""
     n, d = 10_000, 16_384

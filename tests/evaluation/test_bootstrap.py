@@ -48,7 +48,6 @@ def draw(rng, joint, n):
     return values[:, 2:].astype(np.float32), Factors.of(values[:, :2], SIZES)
 
 
-@pytest.mark.slow
 def test_intervals_of_mig_cover_the_truth():
     """In 90 to 98 % of 400 draws of 500 samples, at 95 %; the plug-in estimate's bias is measured beside it."""
     joint = population()
@@ -66,7 +65,6 @@ def test_intervals_of_mig_cover_the_truth():
     assert np.mean(biases) == pytest.approx(np.mean(found) - truth, abs=4 * np.std(found) / np.sqrt(400))
 
 
-@pytest.mark.slow
 def test_a_bias_is_reported_beside_the_interval_and_moves_no_interval():
     """A code of noise with 20 values raises the second-best information by 57 / 2n nats: MIG is too small."""
     kept = (0.8 * np.eye(4) + 0.05) / 4
@@ -108,7 +106,6 @@ def one_of_each_kind() -> list[str]:
     return [min(names, key=lambda name: usual_seconds(METRICS[name])) for names in kinds.values()]
 
 
-@pytest.mark.slow
 def test_every_metric_can_be_bootstrapped(zoo):
     codes, values = zoo
     plan = tuple((name, quick(name)) for name in METRICS)
@@ -122,24 +119,6 @@ def test_every_metric_can_be_bootstrapped(zoo):
         assert all(values.shape == (4,) for values in replicates[name].values())
 
 
-@pytest.mark.slow_cases(
-    "dci_es",
-    "monotonicity",
-    "unibound",
-    "sap",
-    "dci",
-    "dci_forest",
-    "dci_lasso",
-    "rmig",
-    "linear_probe",
-    "factor_vae",
-    "irs",
-    "infom",
-    "infoe",
-    "edi",
-    "downstream_trees",
-    "nk",
-)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in one_of_each_kind() else pytest.mark.slow) for n in METRICS]
 )
@@ -160,7 +139,6 @@ def test_metrics_have_an_error(zoo, name):
     assert max(scores.error(column).max() for column in scores) > 0
 
 
-@pytest.mark.slow_cases("irs")
 @pytest.mark.parametrize("name", ["mig", "irs"])
 def test_replicates_are_draws_with_replacement(zoo, name):
     """By weights and by rows: the error is that of NumPy's own bootstrap."""
@@ -176,7 +154,6 @@ def test_replicates_are_draws_with_replacement(zoo, name):
     assert scores.replicates[name].mean() == pytest.approx(np.mean(by_hand), abs=5 * np.std(by_hand) / np.sqrt(60))
 
 
-@pytest.mark.slow
 def test_replicates_are_shared_by_members_and_single_members_have_scalars(zoo):
     codes, values = zoo
     twice = evaluate(np.stack([codes[0], codes[0]]), values, ["mig", "irs"], bootstrap=10)
@@ -225,7 +202,6 @@ def test_what_a_bootstrap_refuses(zoo):
         scores.interval("mig", kind="student")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mig_ksg", "infoc", "edi.modularity"])
 def test_intervals_of_nearest_neighbors_cover_what_fresh_samples_give(name):
     """Rows drawn twice are duplicates, which these estimators take for information: intervals lay beside the score."""

@@ -223,7 +223,6 @@ def test_two_representations_of_the_same_samples_are_compared_by_replicates():
         jaxdis.compare(near, jaxdis.evaluate(codes[1], factors, "mig", 1, bootstrap=50))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("paired", [None, "seed"])
 def test_of_many_sets_that_do_not_differ_few_families_hold_a_finding(paired):
     """Six sets of five members, in 300 comparisons of one column: the best is chosen after the fact."""
@@ -234,7 +233,6 @@ def test_of_many_sets_that_do_not_differ_few_families_hold_a_finding(paired):
     assert families / 300 <= 0.05 + 3 * 0.0126
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 5, 10])
 @pytest.mark.parametrize("spread", [1.0, 3.0])
 @pytest.mark.parametrize("paired", [None, "seed"])

@@ -52,7 +52,6 @@ def compiled_bytes(metric, samples, codes, sizes=SIZES) -> int:
     return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NAMES - UNCOMPILED))
 def test_bytes_are_those_of_the_compiler(name):
     metric = sources()[name]
@@ -61,7 +60,6 @@ def test_bytes_are_those_of_the_compiler(name):
         assert bytes_of(metric.source, size) / compiled_bytes(metric, samples, codes) == pytest.approx(1, abs=0.3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("samples", "codes", "sizes"),
     [(10_000, 10, SIZES), (10_000, 4800, SIZES), (2000, 1200, SIZES), (30_000, 300, (4, 10, 10))],

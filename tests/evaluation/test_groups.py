@@ -16,6 +16,7 @@ from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._request import Null
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply, divided
+from tests.metrics.test_contracts import quick_if
 from tests.programs import compiled_whole
 
 # Functions that read samples, by name; networks estimate only where an option asks for them.
@@ -178,7 +179,6 @@ def test_drifting_signals_are_significant_by_permutations_and_not_by_shifts_or_s
     assert found["shifted"][0].evaluation["null"] == {"shift": 9}
 
 
-@pytest.mark.slow
 def test_frames_of_an_episode_leak_unless_they_are_held_out_together():
     codes, goal = episodes()
     metrics = {"explicitness": METRICS["explicitness"], "forest": METRICS["dci_forest"].with_options(trees=5)}
@@ -193,8 +193,13 @@ def test_frames_of_an_episode_leak_unless_they_are_held_out_together():
     assert relation.fit[0] == pytest.approx(apart["forest.informativeness"], abs=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if METRICS[name].source.reads.test])
-@pytest.mark.slow_cases(*(name for name in METRICS if name not in ("r2_linear", "sap", "mcc_test", "mlp_probe")))
+@pytest.mark.parametrize(
+    "name",
+    quick_if(
+        [name for name in METRICS if METRICS[name].source.reads.test],
+        {"r2_linear", "sap", "mcc_test", "mlp_probe"}.__contains__,
+    ),
+)
 def test_every_metric_holds_out_whole_groups(name):
     """The score is that with the held-out groups given as test samples."""
     codes, goal = episodes()
@@ -217,7 +222,6 @@ def test_every_metric_holds_out_whole_groups(name):
         np.testing.assert_allclose(whole[column], given[column], atol=1e-6, equal_nan=True)
 
 
-@pytest.mark.slow
 def test_errors_of_grouped_samples_are_those_of_groups():
     """They fall with the number of episodes, not of frames."""
     codes, goal = episodes(codes=2)
@@ -239,7 +243,6 @@ def test_every_caller_passes_groups_on():
     assert monitor.compute()["x"] == wanted
 
 
-@pytest.mark.slow
 def test_rankings_are_asked_of_whole_groups():
     codes, goal = episodes()
     zoo = np.stack([codes, -codes[:, ::-1], codes**2])
@@ -360,7 +363,6 @@ def test_series_and_copies_are_noticed():
     assert "100% of the samples are exact copies of others" in copied[0][1]
 
 
-@pytest.mark.slow
 def test_cross_validation_judges_whole_groups():
     """Ten groups, each with its own class and place: a weak penalty remembers the groups, and is not chosen."""
     rng = np.random.default_rng(0)

@@ -97,13 +97,11 @@ def test_a_factor_is_scored_as_if_it_were_alone(name):
     check(name)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in WHOLE | CHEAP])
 def test_every_factor_is_scored_as_if_it_were_alone(name):
     check(name)
 
 
-@pytest.mark.slow
 def test_members_and_held_out_samples_are_cut_with_the_factors():
     factors = Factors.from_table(table(GAPS), kinds=KINDS, missing="each")
     zoo, seen = np.stack([CODES, CODES[:, ::-1]]), []

@@ -14,6 +14,7 @@ from jaxdis import METRICS, RELATIONS, Factors, evaluate, relate
 from jaxdis._core.table_columns import columns_and_kinds
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
+from tests.metrics.test_contracts import quick_if
 from tests.programs import compiled_whole
 
 SIZES, N = (4, 3), 180
@@ -42,10 +43,7 @@ def shortened(metric):
 CODES, VALUES = sample()
 
 
-@pytest.mark.parametrize("name", METRICS)
-@pytest.mark.slow_cases(
-    *(name for name in METRICS if name not in ("mig", "mcc", "sap_r2", "r2_linear", "z_max", "irs"))
-)
+@pytest.mark.parametrize("name", quick_if(METRICS, {"mig", "mcc", "sap_r2", "r2_linear", "z_max", "irs"}.__contains__))
 def test_no_score_depends_on_how_classes_are_numbered(name):
     metric = {"x": shortened(METRICS[name])}
     scores, moved = (evaluate(CODES, nominal(values), metric, 0) for values in (VALUES, renumbered(VALUES)))
@@ -57,8 +55,7 @@ def test_no_score_depends_on_how_classes_are_numbered(name):
 apply_whole = compiled_whole(apply)
 
 
-@pytest.mark.parametrize("name", RELATIONS)
-@pytest.mark.slow_cases(*(name for name in RELATIONS if name not in ("correlation", "r2", "mutual_information")))
+@pytest.mark.parametrize("name", quick_if(RELATIONS, {"correlation", "r2", "mutual_information"}.__contains__))
 def test_no_relation_depends_on_how_classes_are_numbered(name):
     """Without the numbers that an evaluation gives classes, up to rounding where learners break ties."""
     spec = shortened(RELATIONS[name])
@@ -146,7 +143,6 @@ def test_matched_codes_are_judged_by_the_means_of_training():
         assert scores.part("mcc_test.per_factor")[j] == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.slow
 def test_forests_predict_indicators_of_nominal_factors_and_values_of_others():
     """The largest code of three is the class: an alphabet's middle class is no harder than the others."""
     rng = np.random.default_rng(0)

@@ -49,7 +49,6 @@ def test_more_classes_than_bins_limit_information():
     assert notes("mcc", factors=angle) == []
 
 
-@pytest.mark.slow
 def test_scores_at_chance_are_counted():
     values = RNG.integers(0, 3, size=(2000, 2))
     zoo = np.stack([RNG.normal(size=(2000, 2)), values + 0.1 * RNG.normal(size=(2000, 2))])
@@ -100,7 +99,6 @@ def test_the_command_prints_each_note_once(tmp_path, capsys, monkeypatch):
     assert "factor_1 has one value alone" in out.read_text()
 
 
-@pytest.mark.slow
 def test_a_deviation_that_is_assumed_is_named():
     codes = RNG.normal(size=(200, 2)).astype(np.float32)
     values = (codes[:, :1] > 0).astype(int)

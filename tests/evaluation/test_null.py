@@ -121,7 +121,6 @@ def test_refusals():
         evaluate(codes[0], values, "mcc").null("mcc")
 
 
-@pytest.mark.slow
 def test_zoos_have_no_null():
     with pytest.raises(ValueError, match="--null: goes with files of codes; a zoo encodes"):
         Score(null=2)._score_zoo(Path("zoo"), {}, None, {})

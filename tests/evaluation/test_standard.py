@@ -65,7 +65,6 @@ def test_of_an_encoder_too_those_that_read_no_line_are_computed(monkeypatch):
     assert "dci_forest" in dict(scores.notes)
 
 
-@pytest.mark.slow
 def test_the_command_scores_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     np.savez(tmp_path / "codes.npz", codes=CODES[:200], factors=VALUES[:200])
@@ -74,7 +73,6 @@ def test_the_command_scores_them(tmp_path, capsys, monkeypatch):
     assert all(name in printed for name in STANDARD)
 
 
-@pytest.mark.slow
 def test_with_an_encoder_one_of_them_intervenes():
     scores = jaxdis.evaluate_encoder(lambda images: images.mean(axis=(1, 2)), "hearts", samples=100, test_samples=50)
     assert {name.partition(".")[0] for name in scores} == {*STANDARD, "irs"}

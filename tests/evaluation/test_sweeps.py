@@ -39,7 +39,6 @@ def test_a_sweep_is_the_metric_at_every_setting(zoo):
     np.testing.assert_allclose(np.diag(found.rank_correlation), 1)
 
 
-@pytest.mark.slow
 def test_a_sweep_of_two_knobs_is_their_product(zoo):
     found = sweep(*zoo, "irs", quantile=[0.9, 1.0], factor_bins=[None, 2])
     assert [tuple(setting.values()) for setting in found.settings] == [(0.9, None), (0.9, 2), (1.0, None), (1.0, 2)]
@@ -47,7 +46,6 @@ def test_a_sweep_of_two_knobs_is_their_product(zoo):
     assert (found.score[0] > found.score[2]).all()  # a supremum is at least a quantile
 
 
-@pytest.mark.slow
 def test_a_sweep_of_a_stochastic_metric_and_of_one_of_several_columns(zoo):
     found = sweep(*zoo, "factor_vae", jax.random.key(1), num_train=[100], num_eval=[100], batch=[4, 32])
     assert found.score.shape == (2, 8)
@@ -57,7 +55,6 @@ def test_a_sweep_of_a_stochastic_metric_and_of_one_of_several_columns(zoo):
     assert (both.score != both.columns["disentanglement"]).any()
 
 
-@pytest.mark.slow
 def test_a_curve_runs_twice_at_each_size_on_samples_of_its_own(zoo):
     found = sample_curve(*zoo, "mig", jax.random.key(3), sizes=(50, 1200, 2400))
     assert found.score.shape == (3, 2, 8)
@@ -72,7 +69,6 @@ def test_a_curve_runs_twice_at_each_size_on_samples_of_its_own(zoo):
     np.testing.assert_allclose(found.rank_correlation, found.rank_correlation.T)
 
 
-@pytest.mark.slow
 def test_a_curve_of_every_kind_of_metric_falls_with_its_bias(zoo):
     """The information of two independent codes is all bias, so it falls as samples come."""
     rng = np.random.default_rng(4)

@@ -29,7 +29,6 @@ def test_planted_codes_come_first_and_chance_is_told():
     assert plots.top_codes(rows).axes[0].get_yticklabels()[0].get_text() == "code 1500"
 
 
-@pytest.mark.slow
 def test_intervals_are_those_of_the_strength():
     """With one code and one factor MIG is the share, up to the entropy of each replicate: within 30 %."""
     codes, values = planted(d=8)

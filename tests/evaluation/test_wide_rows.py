@@ -33,7 +33,6 @@ print(json.dumps([metric.source.reads.key, *both]))
 SLOWER = {name for name, row in sources().items() if seconds_of(row.source).of(Size.of(N, D, SIZES)) > 120}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(sources().keys() - SLOWER))
 def test_two_thousand_codes_fit_and_their_order_does_not_matter(name):
     run = [sys.executable, "-c", ROW, json.dumps([N, D, SIZES, GIGABYTES, name])]

@@ -7,6 +7,7 @@ import pytest
 
 import jaxdis
 from jaxdis import METRICS, Factors, evaluate
+from tests.metrics.test_contracts import quick_if
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.integers(0, (3, 4), (120, 2))
@@ -18,7 +19,7 @@ QUICK = {"mig", "mcc", "r2_linear"}
 
 
 def rows(names=METRICS):
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    return quick_if(names, QUICK.__contains__)
 
 
 def numbers(result) -> dict:

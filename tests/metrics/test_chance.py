@@ -14,7 +14,6 @@ def uninformed(n: int = 2000) -> np.ndarray:
     return np.stack([np.ones((n, 4)), rng.normal(size=(n, 4)), spikes]).astype(np.float32)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.about.reads_factors])
 def test_codes_without_information_score_within_the_stated_range(name):
     rng = np.random.default_rng(1)

@@ -111,8 +111,13 @@ def reads(name: str, relation) -> bool:
     return getattr(METRICS[name], "relation", None) == relation
 
 
+def quick_if(names, is_quick):
+    """Parameters of which the others are slow, as a row is that nobody has thought of yet."""
+    return [name if is_quick(name) else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def quick_if_older(names):
-    return [pytest.param(name, marks=pytest.mark.slow) if name in NOT_IN_STUDIES else name for name in names]
+    return quick_if(names, lambda name: name not in NOT_IN_STUDIES)
 
 
 def constant_code(codes):
@@ -186,28 +191,6 @@ def of_metric(name: str, scores: Scores) -> Scores:
     return Scores(own(scores.columns), own(scores.parts))
 
 
-@pytest.mark.slow_cases(
-    "dci-classes in degrees",
-    "dci-more classes declared",
-    "dci_forest-classes in degrees",
-    "dci_forest-more classes declared",
-    "dci_logistic-classes in degrees",
-    "dci_logistic-more classes declared",
-    "structured-classes in degrees",
-    "structured-more classes declared",
-    "explicitness-classes in degrees",
-    "explicitness-more classes declared",
-    "downstream_trees-classes in degrees",
-    "downstream_trees-more classes declared",
-    "snc-classes in degrees",
-    "snc-more classes declared",
-    "nk-classes in degrees",
-    "nk-more classes declared",
-    "beta_vae-classes in degrees",
-    "beta_vae-more classes declared",
-    "edi-classes in degrees",
-    "edi-more classes declared",
-)
 @pytest.mark.parametrize("variant", ["classes in degrees", "more classes declared"])
 @pytest.mark.parametrize("name", quick_if_older(METRICS))
 def test_classes_that_do_not_occur_change_nothing(name, variant):
@@ -225,8 +208,7 @@ WIDE = ("downstream_trees", "mlp_probe", "dci_es")
 
 def of_rows(slow):
     """All tests of one row run one after the other, while its programs are kept."""
-    rows = [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in METRICS]
-    return pytest.mark.parametrize("name", rows, scope="module")
+    return pytest.mark.parametrize("name", quick_if(METRICS, lambda name: name not in slow), scope="module")
 
 
 # Of the newer rows, tests that need one program are quick; those that compile another for each variant are slow.
@@ -246,7 +228,6 @@ def test_scores_are_numbers_with_the_right_shape(name):
         assert np.isfinite(values).all(), column
 
 
-@pytest.mark.slow_cases("dci", "dci_forest", "structured", "explicitness", "snc", "nk", "mig_ksg", "edi")
 @every_metric
 def test_one_member_alone_equals_it_in_the_zoo(name):
     alone = scores_of(name, "first member")
@@ -257,24 +238,6 @@ def test_one_member_alone_equals_it_in_the_zoo(name):
         np.testing.assert_allclose(alone[column], values[0], rtol=rtol, atol=1e-6, err_msg=column)
 
 
-@pytest.mark.slow_cases(
-    "sap",
-    "dci",
-    "dci_forest",
-    "dci_logistic",
-    "structured",
-    "explicitness",
-    "snc",
-    "nk",
-    "linear_probe",
-    "beta_vae",
-    "infom",
-    "infoe",
-    "infoc",
-    "mig_ksg",
-    "mig_sup_ksg",
-    "edi",
-)
 @every_metric
 def test_batched_equals_mapped(name):
     """vmap = lax.map, with a batch that does not divide the members of a device.
@@ -284,7 +247,6 @@ def test_batched_equals_mapped(name):
     assert_same(scores_of(name, "batches of two"), scores_of(name), atol=3e-5 if name == "infoe" else 1e-5)
 
 
-@pytest.mark.slow_cases("dci", "dci_forest", "structured", "explicitness", "snc", "nk", "linear_probe", "edi")
 @every_metric
 def test_one_device_equals_two(name):
     """To the rounding of a matrix product, which one device alone may cut differently.
@@ -294,9 +256,6 @@ def test_one_device_equals_two(name):
     assert_same(scores_of(name, "one device"), scores_of(name), atol=1e-5 if name == "dci_es" else 2e-6)
 
 
-@pytest.mark.slow_cases(
-    "dci_forest", "structured", "infom", "infoc", "mig_ksg", "mig_sup_ksg", "dcimig_ksg", "modularity_ksg"
-)
 @every_metric
 def test_the_key_alone_decides(name):
     """And not the other metrics of the same relation, up to the rounding of another program."""
@@ -328,9 +287,6 @@ def test_all_codes_constant_is_legal(name):
         assert (np.isnan(values) if column in NEED_INFORMATION else np.isfinite(values)).all(), column
 
 
-@pytest.mark.slow_cases(
-    "dci", "dci_forest", "structured", "explicitness", "snc", "nk", "beta_vae", "irs", "mig_ksg", "mig_sup_ksg", "edi"
-)
 @every_metric
 def test_a_one_valued_factor_changes_nothing(name):
     scores = scores_of(name, "one more factor")
@@ -338,23 +294,6 @@ def test_a_one_valued_factor_changes_nothing(name):
         np.testing.assert_allclose(scores[column], values, atol=1e-5, err_msg=column)
 
 
-@pytest.mark.slow_cases(
-    "one factor-dci",
-    "one code-dci",
-    "one factor-dci_forest",
-    "one code-dci_forest",
-    "one factor-structured",
-    "one factor-explicitness",
-    "one code-explicitness",
-    "one factor-snc",
-    "one code-snc",
-    "one factor-nk",
-    "one code-nk",
-    "one factor-mig_ksg",
-    "one code-mig_ksg",
-    "one factor-edi",
-    "one code-edi",
-)
 @every_metric
 @pytest.mark.parametrize(
     "variant", ["one factor", "one code", pytest.param("one code and factor", marks=pytest.mark.slow)]
@@ -417,23 +356,6 @@ def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
         metric.with_options(bogus=1)
 
 
-@pytest.mark.slow_cases(
-    "random_forest",
-    "mutual_information",
-    "mutual_information_equal_count",
-    "mutual_information_sampled",
-    "mutual_information_neighbors",
-    "mutual_information_neural",
-    "impact_intensity",
-    "correlation",
-    "svm_accuracy",
-    "lasso_importance",
-    "logistic_accuracy",
-    "logistic_importance",
-    "threshold_accuracy",
-    "boosted_trees",
-    "neighbor_alignment",
-)
 @every_relation
 def test_relation_jitted_equals_eager(name):
     codes, factors = zoo()
@@ -447,7 +369,6 @@ def test_relation_jitted_equals_eager(name):
         np.testing.assert_allclose(left, right, atol=atol)
 
 
-@pytest.mark.slow_cases("boosted_trees", "random_forest", "svm_accuracy")
 @pytest.mark.parametrize(
     "name", sorted(set(RELATIONS) - {"lasso_importance", "logistic_importance"})
 )  # coefficients: no bound
@@ -459,7 +380,6 @@ def test_relation_is_within_its_ceiling(name):
     assert (strength <= ceiling + 1e-6).all()
 
 
-@pytest.mark.slow_cases("mutual_information_neural", "impact_intensity", "boosted_trees")
 @every_relation
 def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
     """And the other rows are those with that code silent."""
@@ -474,9 +394,6 @@ def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
     np.testing.assert_allclose(spoiled.strength[others], whole.strength[others], atol=2e-6)
 
 
-@pytest.mark.slow_cases(
-    "mutual_information_neural", "impact_intensity", "logistic_importance", "boosted_trees", "random_forest"
-)
 @every_relation
 def test_an_inactive_code_relates_to_nothing(name):
     codes, factors = zoo()
@@ -486,7 +403,6 @@ def test_an_inactive_code_relates_to_nothing(name):
     assert not relation.active[1]
 
 
-@pytest.mark.slow_cases("mutual_information_equal_count", "boosted_trees", "random_forest")
 @pytest.mark.parametrize("name", [name for name, spec in RELATIONS.items() if spec.reads.weights])
 def test_zero_weights_take_samples_out(name):
     codes, factors = zoo()
@@ -517,7 +433,6 @@ def test_every_relation_says_what_it_is_invariant_under():
     assert INVARIANT_UNDER.keys() == RELATIONS.keys()
 
 
-@pytest.mark.slow
 def test_adding_a_metric_or_a_member_changes_no_number():
     codes, factors = zoo()
     alone = evaluate(codes[:2], factors, ["factor_vae", "mig"])

@@ -55,7 +55,6 @@ def test_every_number_is_defined(scores):
         assert np.isfinite(values).all(), column
 
 
-@pytest.mark.slow
 def test_half_collapsed(zoo, scores):
     array, values = zoo
     alive = evaluate(array[1, :, :3], values, plan())
@@ -79,7 +78,6 @@ def test_all_collapsed(scores):
     assert scores["beta_vae"][2] == pytest.approx(1 / 3, abs=0.08)
 
 
-@pytest.mark.slow
 def test_a_single_code_alive(zoo, scores):
     array, values = zoo
     # It answers with one factor whatever is held.
@@ -104,20 +102,6 @@ def test_masks_find_the_codes_that_collapsed(zoo, by):
     assert codes.active(zoo[0], by=by).sum(axis=1).tolist() == [6, 3, 0, 1]
 
 
-@pytest.mark.slow_cases(
-    "sap",
-    "dci",
-    "dci_forest-structured",
-    "dci_logistic",
-    "explicitness",
-    "downstream_trees",
-    "snc",
-    "nk",
-    "linear_probe",
-    "mlp_probe",
-    "beta_vae",
-    "edi",
-)
 @pytest.mark.parametrize("family", families(), ids="-".join)
 def test_masks_take_collapsed_codes_out_of_every_metric(zoo, family):
     """What an inactive code holds then does not matter to any of them."""

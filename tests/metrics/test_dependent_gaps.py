@@ -49,7 +49,6 @@ def test_gaps_are_those_of_latte():
         np.testing.assert_allclose(scores.part(f"{name}.per_factor"), expected, atol=2e-4, err_msg=name)
 
 
-@pytest.mark.slow
 def test_dependence_of_factors_is_no_fault_of_the_codes():
     """The second bit of b is the bit a. Perfect codes: the gaps are as large as they can be, where MIG is lower."""
     a, other = (column.ravel() for column in np.meshgrid([0, 1], [0, 1], indexing="ij"))
@@ -62,7 +61,6 @@ def test_dependence_of_factors_is_no_fault_of_the_codes():
     np.testing.assert_allclose(scores.part("xmig.per_factor"), [1, 1], atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_given_code_that_is_not_the_best_has_a_negative_gap():
     a, b = (column.ravel() for column in np.meshgrid([0, 1], [0, 1], indexing="ij"))
     values = np.stack([a, b], axis=1).repeat(50, axis=0)

@@ -45,7 +45,6 @@ def test_infoe_equals_sklearn(samples):
     assert scores["infoe"] == pytest.approx(np.mean(expected), abs=1e-4)
 
 
-@pytest.mark.slow
 def test_infoe_of_codes_that_say_all_and_nothing():
     values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
     one_hot = np.concatenate([np.eye(3)[values[:, 0]], np.eye(4)[values[:, 1]]], axis=1)
@@ -53,7 +52,6 @@ def test_infoe_of_codes_that_say_all_and_nothing():
     assert evaluate(np.ones((1200, 2)), values, "infoe")["infoe"] == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_logistic_accuracy_equals_sklearn(samples):
     codes, values, held_out, truth = samples
     found = relate(codes, Factors.of(values, SIZES), "logistic_accuracy", test=(held_out, Factors.of(truth, SIZES)))
@@ -106,7 +104,6 @@ def test_lasso_informativeness_as_accuracy(samples):
         assert found.fit[j] == pytest.approx((named == truth[:, j]).mean(), abs=2e-3)
 
 
-@pytest.mark.slow
 def test_cross_validation_equals_sklearn(samples):
     """Mean accuracy over folds of every inverse penalty, and the accuracy of the model chosen."""
     codes, values, held_out, truth = samples
@@ -128,7 +125,6 @@ def test_cross_validation_equals_sklearn(samples):
         start += size
 
 
-@pytest.mark.slow_cases("200-100-2", "100-10-40", "10-10-4")
 @pytest.mark.parametrize(("n", "d", "size"), [(80, 40, 2), (200, 100, 2), (100, 10, 40), (10, 10, 4)])
 def test_cross_validation_of_noise_equals_sklearn(n, d, size):
     """Few samples and weak penalties: a fit that has seen the samples it is judged on would be far above chance."""
@@ -179,7 +175,6 @@ def curve(codes, values, held_out, truth, sizes, factor_sizes):
     )
 
 
-@pytest.mark.slow
 def test_learning_curve_rises_and_measures_efficiency(samples):
     scores = curve(*samples, (10, 100, 1000, 10_000), SIZES)
     means = scores.part("lr.by_size")
@@ -190,7 +185,6 @@ def test_learning_curve_rises_and_measures_efficiency(samples):
     assert scores.part("lr.samples").tolist() == [10, 100, 1000, 2000]  # of the last size, as many as there are
 
 
-@pytest.mark.slow
 def test_learning_curve_with_classes_missing_and_few_samples():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 40, (60, 1))
@@ -221,7 +215,6 @@ def read_out():
     return run
 
 
-@pytest.mark.slow
 def test_new_combinations_of_disentangled_codes_are_read(combinations, read_out):
     codes, values, new = combinations
     sizes = (5, 4, 2)
@@ -237,7 +230,6 @@ def test_new_combinations_of_disentangled_codes_are_read(combinations, read_out)
         assert result.mlp.per_factor[j] == pytest.approx(float(expected), abs=1e-5)
 
 
-@pytest.mark.slow
 def test_new_combinations_of_entangled_codes_are_not(combinations, read_out):
     """A code for each combination of the two factors: what was never seen cannot be named."""
     _, values, new = combinations
@@ -303,7 +295,6 @@ def test_a_class_that_training_lacks_counts_one_half():
     assert scores["explicitness"] == pytest.approx(np.mean([*areas, 0.5]), abs=1e-4)
 
 
-@pytest.mark.slow_cases("60-200")
 @pytest.mark.parametrize(("n", "d"), [(400, 10), (60, 200)])
 def test_codes_far_from_zero_are_learned_as_well(n, d):
     """Of multiples of 2⁻⁶, which float32 shifts by 100,000 exactly."""

@@ -24,7 +24,6 @@ def test_capacities_ascend(capacities):
         explicitness_of(jnp.zeros((len(capacities), 1)), capacities)
 
 
-@pytest.mark.slow
 def test_a_code_that_hides_its_factor_is_less_explicit():
     rng = np.random.default_rng(0)
     values = rng.uniform(-1, 1, size=(3000, 2)).astype(np.float32)

@@ -58,7 +58,6 @@ def test_chance_is_that_of_training(scores):
     assert scores["together"].part("novel.per_factor")[2] > 0.95
 
 
-@pytest.mark.slow
 def test_without_one_held_out_pair_it_is_undefined():
     codes, factors, (novel_codes, novel) = split(apart, 900)
     run = jax.jit(lambda key, test: novel_combination(key, jnp.asarray(codes), factors, test=test, epochs=1, width=8))

@@ -40,7 +40,6 @@ def means(metric) -> dict[str, str]:
     return {score: part for score, part in named.items() if part in fields}
 
 
-@pytest.mark.slow_cases("dci_es", "dci_forest", "snc", "structured", "downstream_trees", "dci", "nk")
 @pytest.mark.parametrize("name", JUDGING)
 def test_a_factor_that_is_constant_there_is_left_out(name):
     scores = evaluate(*TRAIN, {name: shortened(METRICS[name])}, test=TEST)
@@ -58,7 +57,6 @@ def test_a_factor_that_is_constant_there_is_left_out(name):
     assert len(notes) == bool(judged)
 
 
-@pytest.mark.slow_cases("random_forest", "boosted_trees")
 @pytest.mark.parametrize("name", [name for name, spec in RELATIONS.items() if spec.reads.test])
 def test_relations_judge_it_neither_by_strength_nor_by_fit(name):
     spec = RELATIONS[name]
@@ -72,7 +70,6 @@ def test_relations_judge_it_neither_by_strength_nor_by_fit(name):
         assert np.isnan(found.fit).tolist() == [False, True, False]
 
 
-@pytest.mark.slow
 def test_scores_of_relations_that_judge_leave_it_out():
     plan = {name: Blend("logistic_accuracy", score) for name, score in SCORES.items()}
     there = evaluate(*TRAIN, plan, test=TEST)

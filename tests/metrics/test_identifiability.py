@@ -89,7 +89,6 @@ def test_the_samples_of_kernel_regression_vary_where_all_do():
     assert np.isnan(found).tolist() == [False, False, True]
 
 
-@pytest.mark.slow
 def test_which_map_of_the_factors_each_metric_forgives():
     """Copies, a rotation, and a smooth map that no linear one inverts."""
     values = np.random.default_rng(0).uniform(-1, 1, size=(1500, 2)).astype(np.float32)

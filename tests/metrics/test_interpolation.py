@@ -30,7 +30,6 @@ def test_scores_of_a_path_are_those_of_latte(name):
     assert score.score == pytest.approx(np.mean(LATTE[name]), abs=1e-5)
 
 
-@pytest.mark.slow
 def test_codes_that_rise_bend_and_jump():
     values = np.random.default_rng(0).uniform(-1, 1, size=(5000, 4)).astype(np.float32)
     folded = np.where(values[:, 2] > 0, 3 - values[:, 2], values[:, 2])  # the middle values lie at both ends of a gap

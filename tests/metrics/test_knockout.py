@@ -39,7 +39,6 @@ def by_the_released_recipe(metric, name):
     return scores_of(*repeated(name), (metric,), members=5, preset="mahon2024_code")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
 @pytest.mark.parametrize(
     ("part", "recorded"),
@@ -72,7 +71,6 @@ def test_linear_probes_equal_the_authors_within_two_deviations(name):
     assert abs(found.mean() - np.mean(expected["mean"])) < 2 * spread
 
 
-@pytest.mark.slow_cases("M1")
 @pytest.mark.parametrize("model", ["M1", "M2"])
 def test_table_1_of_mahon_et_al(model):
     """NK is 12.5 on both toy models: 25 points for the factor that owns the informative code, 0 for the other.
@@ -85,7 +83,6 @@ def test_table_1_of_mahon_et_al(model):
     np.testing.assert_allclose(scores.part("linear_probe.accuracy")[0], 0.75, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_knock_out_sees_a_distributed_code_where_others_see_nothing():
     """Theorem 3.1 of Mahon et al.: four factors of three values, no single code says anything of any factor."""
     codes, factors = synthetic.distributed(4, 3)
@@ -98,7 +95,6 @@ def test_knock_out_sees_a_distributed_code_where_others_see_nothing():
     assert scores["nk"][0] > 0.65  # all of what is above chance, 2/3
 
 
-@pytest.mark.slow
 def test_independent_codes_are_at_chance():
     """50 members. Accuracy against the most frequent guess a converged probe may make, NK against 0."""
     rng = np.random.default_rng(0)
@@ -114,7 +110,6 @@ def test_independent_codes_are_at_chance():
         assert (np.abs(accuracy.mean(axis=0) - [1 / 4, 1 / 3]) < 4 * error + 0.02).all(), name
 
 
-@pytest.mark.slow
 def test_identity_is_perfect_and_each_code_is_needed():
     values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
     scores = scores_of(values.astype(np.float32), Factors.of(values))
@@ -124,7 +119,6 @@ def test_identity_is_perfect_and_each_code_is_needed():
     np.testing.assert_allclose(scores.part("mlp_probe.joint")[0], 1)
 
 
-@pytest.mark.slow
 def test_unbalanced_classes_are_adjusted_by_their_own_chance():
     values = np.repeat([0, 1, 2], (1800, 900, 300))
     names = ("linear_probe", "mlp_probe")
@@ -144,7 +138,6 @@ def twins():
     return jnp.asarray(codes, jnp.float32), Factors.of(values)
 
 
-@pytest.mark.slow
 def test_two_codes_are_knocked_out_in_order_of_alignment(twins):
     codes, factors = twins
     once, twice = (scores_of(np.asarray(codes), factors, ["nk"], knocked=number) for number in (1, 2))
@@ -153,7 +146,6 @@ def test_two_codes_are_knocked_out_in_order_of_alignment(twins):
     assert once.part("nk.adjusted")[0, 1] > 0.9
 
 
-@pytest.mark.slow
 def test_progressive_knock_out_ends_at_the_commonest_class(twins):
     codes, factors = twins
     curve = jax.jit(lambda key: knockout_curve(key, codes, factors, test=Sample(codes, factors)))(jax.random.key(0))
@@ -165,7 +157,6 @@ def test_progressive_knock_out_ends_at_the_commonest_class(twins):
     assert curve[2, 0] < 0.5
 
 
-@pytest.mark.slow
 def test_knocking_out_the_code_of_another_factor_loses_nothing(twins):
     codes, factors = twins
     table = jax.jit(lambda key: knockout_table(key, codes[:, :2], factors, test=Sample(codes[:, :2], factors)))
@@ -174,7 +165,6 @@ def test_knocking_out_the_code_of_another_factor_loses_nothing(twins):
     np.testing.assert_allclose(lost[[0, 1], [1, 0]], 0, atol=0.01)
 
 
-@pytest.mark.slow
 def test_knock_out_order_by_hand():
     information = jnp.array([[3.0, 2.9], [1.0, 2.0], [0.5, 0.1]])
     every, both = jnp.ones(3, bool), jnp.ones(2, bool)
@@ -185,7 +175,6 @@ def test_knock_out_order_by_hand():
     np.testing.assert_array_equal(few[:, 1], [-1, 0])  # the second factor had none: what is left is code 0
 
 
-@pytest.mark.slow
 def test_a_factor_without_a_code_loses_nothing():
     values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
     codes = values[:, :1].astype(np.float32)
@@ -196,7 +185,6 @@ def test_a_factor_without_a_code_loses_nothing():
     np.testing.assert_array_equal(reused.part("nk.code")[0], [0, 0])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_classes_missing_from_train_or_test(name):
     train, test = np.arange(900) % 3, np.arange(300) % 2
@@ -211,7 +199,6 @@ def test_classes_missing_from_train_or_test(name):
         assert more.part(f"{name}.accuracy")[0] == pytest.approx(2 / 3)
 
 
-@pytest.mark.slow_cases("nk")
 @pytest.mark.parametrize("name", NAMES)
 def test_fewer_samples_than_classes_is_defined(name):
     rng = np.random.default_rng(2)
@@ -219,7 +206,6 @@ def test_fewer_samples_than_classes_is_defined(name):
     assert np.isfinite(scores[name])
 
 
-@pytest.mark.slow_cases("nk", "mlp_probe")
 @pytest.mark.parametrize("name", NAMES)
 def test_continuous_and_one_valued_factors_are_left_out(name):
     rng = np.random.default_rng(3)
@@ -229,7 +215,6 @@ def test_continuous_and_one_valued_factors_are_left_out(name):
     assert np.isnan(scores.part(f"{name}.per_factor")[1:]).all()
 
 
-@pytest.mark.slow
 def test_memory_does_not_grow_with_masks():
     """On CPU masks run one after the other: ten cost what two cost, but for the answers."""
     codes, values = jnp.zeros((2000, 10)), jnp.zeros((2000, 2), jnp.int32)

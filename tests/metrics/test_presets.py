@@ -25,7 +25,6 @@ def planted():
     return codes.astype(np.float32), values
 
 
-@pytest.mark.slow
 def test_scores_are_those_of_carbonneau_et_al():
     found = evaluate(*planted(), tuple(CARBONNEAU), preset="carbonneau")
     for name, expected in CARBONNEAU.items():
@@ -53,7 +52,6 @@ def test_classes_become_factors():
     np.testing.assert_array_equal(factors.values, expected)
 
 
-@pytest.mark.slow
 def test_the_command_takes_a_preset(tmp_path, capsys):
     codes, factors = planted()
     np.savez(tmp_path / "codes.npz", codes=codes[:300], factors=factors[:300])

@@ -46,7 +46,6 @@ def identity(kind: str) -> tuple[np.ndarray, Factors]:
     return np.c_[values, rng.normal(size=300)].astype(np.float32), Factors.of(values, sizes)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["discrete", "binary", "mixed", "continuous", "one-valued"])
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_stays_within_its_range(name, kind):
@@ -61,7 +60,6 @@ def test_a_metric_stays_within_its_range(name, kind):
         assert low <= value <= high, (column, value)  # and none is NaN
 
 
-@pytest.mark.slow_cases("mig_sup_ksg", "dcimig_ksg")
 @pytest.mark.parametrize("name", ["mig_ksg", "mig_sup_ksg", "dcimig_ksg"])
 def test_information_by_neighbors_does_not_grow_beyond_its_bound(name):
     """Of codes equal to continuous factors, it would grow as log n: 1.6 at 500 samples, 2.2 at 4,000."""

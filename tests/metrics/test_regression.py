@@ -29,7 +29,6 @@ def _fit(gap):
     return ~gap & (np.arange(len(gap)) < 8000)
 
 
-@pytest.mark.slow
 def test_a_copied_factor_has_almost_no_error():
     """256 bins and depth 12 leave less than a fiftieth; chosen on validation samples."""
     values = np.random.default_rng(0).uniform(size=(6000, 2)).astype(np.float32)
@@ -45,7 +44,6 @@ def test_a_copied_factor_has_almost_no_error():
     assert scores["forest.completeness"] == pytest.approx(scores.part("forest.per_factor").mean(), abs=1e-6)
 
 
-@pytest.mark.slow
 def test_a_factor_that_is_constant_where_it_is_tested_has_no_error():
     values = np.random.default_rng(0).uniform(size=(300, 2)).astype(np.float32)
     constant = values.copy()

@@ -54,7 +54,6 @@ def test_weights_are_shares_of_information():
         assert scores[f"w{name}" if name == "sepin" else "windin"] == pytest.approx((2 * 2 + 1) / 3 * LOG2, abs=1e-4)
 
 
-@pytest.mark.slow
 def test_entropies_are_those_of_a_mixture():
     """Against the same sums in float64, of other draws: estimates of 1,000 draws scatter by .03."""
     rng = np.random.default_rng(0)

@@ -60,7 +60,6 @@ def test_knockout_takes_the_accuracies_of_the_perceptron(arrays, monkeypatch):
     assert float(both["nk"]) == pytest.approx(float(alone["nk"]), abs=0.01)
 
 
-@pytest.mark.slow
 def test_replicates_that_share_a_fit_are_those_that_do_not(arrays, monkeypatch):
     """A bootstrap weights samples for DCI and repeats them for the curve: their fits differ, and are not shared."""
     shared = scores(arrays, "downstream_trees", bootstrap=3).error("downstream_trees")
@@ -71,7 +70,6 @@ def test_replicates_that_share_a_fit_are_those_that_do_not(arrays, monkeypatch):
     assert apart > 0
 
 
-@pytest.mark.slow
 def test_the_fit_to_all_samples_is_that_of_dci(arrays, monkeypatch):
     sizes, fit = [], downstream.fit_boosting
     monkeypatch.setattr(

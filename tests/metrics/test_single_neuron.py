@@ -24,7 +24,6 @@ def score(codes, factors, mode="paper", **options):
     return evaluate(codes, factors, {"snc": metric}, test=(codes, factors))
 
 
-@pytest.mark.slow_cases("b_toy_M1", "c_xor", "c_thm31_n4_k3", "c_thm31_n8_k2", "unbalanced", "ties")
 @pytest.mark.parametrize("name", GOLDEN)
 def test_code_mode_equals_the_authors(name):
     """Exactly; where the alignment is tied, its total and the accuracies in any order."""
@@ -52,19 +51,16 @@ def test_rectified_codes_score_as_their_negation(shares):
     assert (scores["snc"] > 0.98).all()
 
 
-@pytest.mark.slow_cases("M1-0.25")
 @pytest.mark.parametrize(("model", "expected"), [("M1", 0.25), ("M2", 0.45)])
 def test_table_1_of_mahon_et_al(model, expected):
     """Equation 3 on the toy models. The table prints 12.5 and 22.5: mean accuracy less one half, not over (1 − r)."""
     assert score(*synthetic.toy_model(model))["snc"] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_distributed_codes_are_at_chance():
     assert score(*synthetic.distributed(4, 3))["snc"] == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_identity_is_one():
     rng = np.random.default_rng(0)
     values = np.stack([rng.integers(0, size, 3000) for size in (3, 6, 40)], axis=1)
@@ -100,7 +96,6 @@ def test_a_threshold_at_zero_separates_rare_concepts_of_rectified_codes(sign):
     np.testing.assert_array_equal(order[found.part("snc.code")], np.arange(8))
 
 
-@pytest.mark.slow
 def test_unbalanced_separable_classes_score_one_by_common_bins():
     values = np.repeat([0, 1, 2], (1800, 900, 300))[:, None]
     rng = np.random.default_rng(0)
@@ -109,7 +104,6 @@ def test_unbalanced_separable_classes_score_one_by_common_bins():
     assert score(codes, values, "code").part("snc.accuracy")[0] < 0.8
 
 
-@pytest.mark.slow
 def test_independent_codes_score_zero_within_their_error():
     rng = np.random.default_rng(1)
     values = np.stack([rng.integers(0, 4, 4000), rng.choice(3, 4000, p=(0.6, 0.3, 0.1))], axis=1)
@@ -128,7 +122,6 @@ def test_a_factor_without_a_code_counts_zero_in_paper_mode():
     np.testing.assert_array_equal(found.part("snc.code"), [0, -1])
 
 
-@pytest.mark.slow
 def test_classes_missing_from_train_or_test():
     train = np.arange(900) % 3
     test = np.arange(300) % 2
@@ -145,14 +138,12 @@ def test_fewer_samples_than_classes_is_defined():
     assert 0 <= evaluate(rng.normal(size=(12, 2)), Factors.of(values, (40,)), "snc")["snc"] <= 1
 
 
-@pytest.mark.slow
 def test_monotone_maps_change_nothing():
     codes, factors = representation("unbalanced")
     bent = np.arcsinh(codes) * 3 + codes**3
     np.testing.assert_allclose(score(bent, factors)["snc"], score(codes, factors)["snc"], atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["paper", "code"])
 def test_declared_values_that_do_not_occur_change_nothing(mode):
     rng = np.random.default_rng(9)
@@ -174,7 +165,6 @@ def test_constant_codes_score_what_the_contract_says(share):
     assert score(values + 0.1, values, chance="majority")["snc"] == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["snc", "nk"])
 def test_codes_are_aligned_by_another_relation(name):
     """Classes in another order go with the factor exactly; a noisy copy has the larger correlation."""
@@ -190,7 +180,6 @@ def test_codes_are_aligned_by_another_relation(name):
     assert aligned == {"mutual_information": 0, "correlation": 1, "r2": 1}
 
 
-@pytest.mark.slow_cases("snc", "nk")
 @pytest.mark.parametrize("name", ["snc", "mcc", "nk"])
 def test_scipy_assigns_codes_as_well_as_the_program(name):
     """Of two members with unbalanced classes, whose bins are matched with 200 slots and more; continuous codes."""

@@ -7,7 +7,6 @@ from jaxdis import METRICS, evaluate
 from tests.metrics.test_separation import all_bits
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made_of", "unique", "gap"),
     [
@@ -27,7 +26,6 @@ def test_unique_information_in_bits_is_known(made_of, unique, gap):
     np.testing.assert_allclose(scores.part("mig.per_factor"), gap, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_codes_that_hold_each_factor_twice_have_no_unique_information_given_enough_samples():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 5, (10_000, 4))
@@ -35,7 +33,6 @@ def test_codes_that_hold_each_factor_twice_have_no_unique_information_given_enou
     assert evaluate(codes.astype(np.float32), values, "unibound")["unibound"] < 0.01
 
 
-@pytest.mark.slow
 def test_the_bound_is_at_most_the_gap():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 3, (400, 2))

@@ -68,7 +68,6 @@ def test_noise_follows_from_the_key_and_the_place_alone(zoo):
     assert len(np.unique(found[0, :, 0])) == 9
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["noisy_dsprites", "standin_gray_turntable"])
 def test_a_zoo_encodes_sets_that_draw_noise(name):
     space, render = DATASETS[name].make()

@@ -14,7 +14,6 @@ def zoo_of(method, images):
     return models.train(config, *models.members({method.trained[0]: {}}, 2, method), data=images)
 
 
-@pytest.mark.slow
 def test_parts_of_a_zoo_are_those_of_its_members(images):
     zoo = zoo_of(SMALLEST["monet"], images)
     parts, slots = models.slot_parts(zoo, images[:5], batch_size=2), zoo.encode(images[:5])
@@ -29,7 +28,6 @@ def test_parts_of_a_zoo_are_those_of_its_members(images):
     assert zoo.reconstruct(images[:5]).shape == (2, 5, 8, 8, 1)
 
 
-@pytest.mark.slow
 def test_a_method_without_slots_is_refused(images):
     with pytest.raises(ValueError, match="^zoo: must be a method with slots, got Vae"):
         models.slot_parts(zoo_of(SMALLEST["vae"], images), images)

@@ -44,7 +44,6 @@ def test_encoding_is_the_networks_own_whatever_the_batch(zoo, images):
     np.testing.assert_allclose(zoo.encode((images * 255).astype(np.uint8)).mean, posterior.mean, atol=1e-5)
 
 
-@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("members", [1, 3, 6])
 def test_encoding_and_decoding_do_not_depend_on_the_devices(members, zoo, images):
     def render(factors, key):
@@ -236,7 +235,6 @@ def test_a_header_that_a_method_refuses_is_named_with_its_file(zoo, tmp_path):
         models.load(tmp_path / "zoo.npz")
 
 
-@pytest.mark.slow
 def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):
     network = models.Convolutional(
         channels=(4, 4), kernels=(4, 2), hidden=(8,), decoder_hidden=(8,), decoder_channels=(4, 4), num_codes=3

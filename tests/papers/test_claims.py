@@ -143,7 +143,6 @@ def test_planted_findings_have_their_verdicts(found, name, expected):
     assert found[name].verdict == expected, found[name].parts
 
 
-@pytest.mark.slow
 def test_findings_turned_around_do_not_hold():
     found = {one.claim.id: one for one in claims(planted(sign=-1), STABLE, IMPOSSIBLE)}
     assert found["tc_sampled_falls"].verdict == FAILS
@@ -166,21 +165,18 @@ def test_remarks_are_on_claims_of_their_papers():
         assert remarks.keys() <= printed_in(paper.package).claims.keys()
 
 
-@pytest.mark.slow
 def test_few_members_do_not_tell_which_score_needs_fewer_samples():
     """Metrics that are equally noisy differ by chance."""
     found = {one.claim.id: one for one in claims(planted(), runs(dict.fromkeys(NOISE, 1)), IMPOSSIBLE)}
     assert found["efficient_scores"].verdict == OPEN
 
 
-@pytest.mark.slow
 def test_one_seed_decides_nothing_about_settings():
     found = {one.claim.id: one for one in claims(planted(seeds=1), STABLE, IMPOSSIBLE)}
     for name in ("tc_sampled_falls", "tc_mean_rises", "dip_i_lowest_irs", "variance_explained"):
         assert found[name].verdict == OPEN
 
 
-@pytest.mark.slow
 def test_one_data_set_leaves_transfer_out():
     table = planted()
     one = {name: column[table["data"] == "dsprites"] for name, column in table.items()}

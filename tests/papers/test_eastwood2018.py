@@ -39,7 +39,6 @@ def finished(tmp_path_factory):
     return study, Store(out)
 
 
-@pytest.mark.slow
 def test_the_table_has_every_printed_number(finished):
     study, store = finished
     numbers = Numbers.read(store, list(cells(study)))
@@ -70,7 +69,6 @@ def test_the_gap_is_left_out_of_everything_but_the_transfer():
     assert not {m.train for m in cells(other)} & {m.train for m in cells(module.eastwood2018())}
 
 
-@pytest.mark.slow
 def test_the_figures_are_pictures(finished):
     study, store = finished
     report = work_of(study).report(store).read_text()
@@ -96,7 +94,6 @@ def test_the_papers_study_has_its_sizes():
         module.eastwood2018(models=("vae",))
 
 
-@pytest.mark.slow
 def test_the_official_file_takes_the_place_of_the_renderer(tmp_path):
     """Models are trained, scored and transferred on its images alone."""
     gap = Gap()

@@ -54,7 +54,6 @@ def toy(monkeypatch):
     monkeypatch.setattr(mahon2024.times, "__defaults__", (300,))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("key", PAPERS)
 def test_a_page_is_made_of_what_is_run(key, toy, tmp_path):
@@ -77,7 +76,6 @@ def test_a_page_is_made_of_what_is_run(key, toy, tmp_path):
     assert reproduce(again, tmp_path).read_bytes() == before
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("key", PAPERS)
 def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):

@@ -108,7 +108,6 @@ def test_dangnhu2022_can_meet_its_goals():
                 assert np.log(narrowest * np.sqrt(2 * np.pi)) < h.goal[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("make", [RUNS[key] for key in ("locatello2020", "mahon2024", "julka2024")])
 def test_every_preset_trains(make, images):
     large = np.kron(images, np.ones((1, 2, 2, 1)))

@@ -44,7 +44,6 @@ def shell(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths})
 
 
-@pytest.mark.slow
 def test_a_paper_of_another_package_runs_from_the_shell_to_its_page(installed):
     listed = shell(installed, "list", "papers")
     assert "toy2026" in listed.stdout, listed.stderr
@@ -58,7 +57,6 @@ def test_a_paper_of_another_package_runs_from_the_shell_to_its_page(installed):
     assert 0.97 < float(row["measured"]) <= 1
 
 
-@pytest.mark.slow
 def test_a_broken_package_leaves_the_other_papers(installed):
     (installed / "toy2026/__init__.py").write_text("raise ValueError('it is broken')")
     listed = shell(installed, "list", "papers")

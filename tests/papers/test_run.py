@@ -100,7 +100,6 @@ def test_numbers_of_pieces_are_floats_after_they_were_stored():
     assert stored == result
 
 
-@pytest.mark.slow
 def test_running_again_computes_nothing_and_writes_the_same(page):
     before, calls = page.read_bytes(), len(CALLS)
     kept = {path: path.stat().st_mtime_ns for path in page.parent.glob("zoo/*/*/*.json")}
@@ -109,7 +108,6 @@ def test_running_again_computes_nothing_and_writes_the_same(page):
     assert {path: path.stat().st_mtime_ns for path in page.parent.glob("zoo/*/*/*.json")} == kept
 
 
-@pytest.mark.slow
 def test_a_piece_with_other_options_is_computed_again(page):
     calls = len(CALLS)
     reproduce(toy(start=2), page.parent)
@@ -149,7 +147,6 @@ def test_spreads_below_the_rounding_of_the_print_are_no_unit():
         assert ("spreads" in section(Beside(TABLE._replace(rounding=rounding), {place: Measured(0.2, 1e-7)}))) == shown
 
 
-@pytest.mark.slow_cases("mahon2024", "locatello2020", "julka2024")
 @pytest.mark.parametrize("key", PAPERS)
 def test_every_paper_has_studies_and_pieces_of_both_sizes(key):
     paper = PAPERS[key]

@@ -142,7 +142,6 @@ def test_pieces_shrink_with_the_scale():
     assert (options["steps"], options["seeds"], options["samples"], options["pool"]) == (2, 1, 300, 300)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("key", PAPERS)
 @pytest.mark.parametrize(("size", "hours"), [("hour", 1), ("day", 24)])
 def test_sizes_fit_the_time_that_they_are_named_after(key, size, hours):

@@ -118,7 +118,6 @@ def test_printed_scores_stand_at_their_places_in_the_tables(zoo, without_groups)
     assert counts == {"table_1": 2, "table_2": 4, "table_3": 98, "table_4": 32, "table_5": 64, "table_6": 53}
 
 
-@pytest.mark.slow
 def test_what_holds_in_print_holds(zoo, without_groups):
     start = {
         model: {"object.disentanglement": [0.1] * 3, "ari": [0.1] * 3, "msc": [0.2] * 3}

@@ -7,7 +7,6 @@ from jaxdis.study import StoreError, run, status, work_of
 from tests.study.tiny import tiny
 
 
-@pytest.mark.slow
 def test_what_was_run_elsewhere_is_not_run_again(tmp_path, monkeypatch):
     run(tiny(seeds=1), tmp_path / "parts" / "first")
     work = work_of(tiny(seeds=2))

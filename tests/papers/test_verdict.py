@@ -55,7 +55,6 @@ def test_what_is_exact_has_no_width():
     assert Part("x", exact(0.1), above=0.2).verdict == FAILS
 
 
-@pytest.mark.slow
 def test_intervals_of_means_have_their_level():
     """90 % intervals of means of 40 normal numbers miss the truth in 10 % of 300 draws (standard error 1.7 %; the
     percentile bootstrap is too narrow by about √(39/40) here)."""

@@ -32,7 +32,6 @@ def cells() -> tuple[np.ndarray, np.ndarray]:
     return codes.astype(np.float32), types
 
 
-@pytest.mark.slow
 def test_scores_of_cells_are_those_of_drvi():
     codes, types = cells()
     found = evaluate(codes, Factors.of(types).one_hot(), preset="drvi")

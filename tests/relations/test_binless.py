@@ -19,7 +19,6 @@ def calibration_case(case):
     return rows[:, k:].astype(np.float32), Factors.of(rows[:, :k])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", synthetic.CASES)
 def test_calibration_cases_equal_the_reference_up_to_its_noise(case):
     """The reference breaks ties by 1e-10 noise, which scatters by up to 0.01 nats; here the ties are met exactly."""
@@ -35,7 +34,6 @@ def test_calibration_cases_equal_the_reference_up_to_its_noise(case):
     np.testing.assert_allclose(captured, np.minimum(expected["captured_mi"], 2.1972), atol=0.015)
 
 
-@pytest.mark.slow_cases("000", "001", "010", "011", "100", "101", "111")
 @pytest.mark.parametrize("case", synthetic.CASES)
 def test_edi_of_a_calibration_case_is_the_references(case):
     """Over five draws each; the cases that hide a permutation scatter by the draw."""
@@ -49,7 +47,6 @@ def test_edi_of_a_calibration_case_is_the_references(case):
         assert mean == pytest.approx(reference["mean"], abs=1.9 * reference["std"] + 0.01), aspect
 
 
-@pytest.mark.slow
 def test_edi_is_undefined_where_no_code_carries_information():
     codes, factors = synthetic.noise(1.0, jax.random.key(0), 2000, num_factors=3)
     scores = evaluate(codes, factors, "edi")
@@ -60,7 +57,6 @@ def test_edi_is_undefined_where_no_code_carries_information():
     assert unguarded["edi.compactness"] > 0  # what the guard is for: a ratio of two estimates of nothing
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 def test_edi_does_not_mind_a_monotone_warp(alpha):
     scores = evaluate(*synthetic.warp(alpha, jax.random.key(0), 2000, num_factors=3), "edi")
@@ -68,7 +64,6 @@ def test_edi_does_not_mind_a_monotone_warp(alpha):
     assert scores["edi.compactness"] == pytest.approx(1, abs=0.02)
 
 
-@pytest.mark.slow
 def test_capped_shares_are_of_the_larger_estimate():
     codes, factors = synthetic.rotation(0.2, jax.random.key(0), 2000, num_factors=3)
     plain = relate(codes, factors, RELATIONS["impact_intensity"].with_options(capped=False, noise=0.0)).strength
@@ -77,7 +72,6 @@ def test_capped_shares_are_of_the_larger_estimate():
     np.testing.assert_allclose(capped, plain / np.maximum(plain.max(axis=0), 1), rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_kinds_of_factors_keep_their_columns():
     rng = np.random.default_rng(0)
     values = np.c_[rng.random(400), rng.integers(0, 4, 400), rng.random(400), rng.integers(0, 3, 400)]
@@ -87,7 +81,6 @@ def test_kinds_of_factors_keep_their_columns():
     assert (np.asarray(found.fit) > 0.3).all()
 
 
-@pytest.mark.slow
 def test_networks_are_asked_for_by_name():
     codes, factors = synthetic.calibration("111", jax.random.key(0), 4000)
     few = {"max_epochs": 12}

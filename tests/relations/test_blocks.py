@@ -29,13 +29,6 @@ def related(name, monkeypatch, block_numbers):
     return jax.jit(lambda codes, arrays: spec(codes, factors, **arrays))(codes, arrays)
 
 
-@pytest.mark.slow_cases(
-    "logistic_accuracy",
-    "mutual_information_equal_count",
-    "mutual_information_neighbors",
-    "svm_accuracy",
-    "threshold_accuracy",
-)
 @pytest.mark.parametrize("name", ALONE)
 def test_blocks_of_codes_have_the_numbers_of_the_whole(name, monkeypatch):
     whole, blocks = (related(name, monkeypatch, numbers) for numbers in (1 << 23, 64 * 200))
@@ -52,7 +45,6 @@ def test_width_of_a_block(samples, codes, width):
     assert _relation.width_of(samples, codes) == width
 
 
-@pytest.mark.slow
 def test_single_neuron_classification_finds_codes_in_any_block(monkeypatch):
     monkeypatch.setattr(_relation, "BLOCK_NUMBERS", 64 * 200)
     (codes, factors, *_), held_out = samples(0, 200, 150), samples(1, 100, 150)

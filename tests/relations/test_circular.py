@@ -102,7 +102,6 @@ def test_nearest_neighbors_of_an_angle_are_found_around_the_circle():
     np.testing.assert_allclose(np.asarray(relation.strength)[:, 0], by_pairs, atol=2e-3)
 
 
-@pytest.mark.slow
 def test_all_codes_together_are_compared_around_the_circle():
     together = joint_continuous_information(jnp.asarray(CODES), jnp.asarray(ANGLE[:, None], jnp.float32), (360.0,))
     assert float(together[0]) == pytest.approx(information_around(CODES.astype(float), ANGLE / 360), abs=2e-3)

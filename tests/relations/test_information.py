@@ -278,7 +278,6 @@ def weighted_sizes(values):
     return tuple(int(size) for size in values.max(axis=0) + 1)
 
 
-@pytest.mark.slow
 def test_sampled_information_of_wide_and_narrow_posteriors():
     """A posterior as wide as the prior tells nothing; a narrow one tells what its bin does; between, the channel's."""
     rng = np.random.default_rng(4)
@@ -313,17 +312,6 @@ def test_sampled_information_of_wide_and_narrow_posteriors():
 NOT_SILENT = {"mutual_information_sampled", "svm_accuracy", "threshold_accuracy", "logistic_accuracy"}
 
 
-@pytest.mark.slow_cases(
-    "mutual_information_neighbors",
-    "mutual_information_neural",
-    "impact_intensity",
-    "svm_accuracy",
-    "lasso_importance",
-    "logistic_accuracy",
-    "logistic_importance",
-    "boosted_trees",
-    "random_forest",
-)
 @pytest.mark.parametrize("name", RELATIONS)
 def test_a_one_valued_factor_is_a_column_of_nan_and_a_constant_code_a_row_of_zeros(name):
     codes = np.stack([np.zeros(50), np.arange(50)], axis=1).astype(np.float32)
@@ -335,7 +323,6 @@ def test_a_one_valued_factor_is_a_column_of_nan_and_a_constant_code_a_row_of_zer
         assert relation.strength[0, 1] == 0
 
 
-@pytest.mark.slow
 def test_vmap_over_members_equals_one_by_one():
     """The relation of a batch is the batch of relations: nothing leaks over the member axis."""
     codes = jnp.asarray(np.random.default_rng(5).normal(size=(3, 200, 2)), jnp.float32)

@@ -63,7 +63,6 @@ def test_the_penalty_is_that_of_scikit_learn():
     assert len(set(np.asarray(relation.chosen))) > 1
 
 
-@pytest.mark.slow_cases("gini")
 @pytest.mark.parametrize("criterion", ["variance", "gini"])
 def test_the_depth_is_that_of_scikit_learn(criterion):
     """Whose thresholds lie elsewhere between two samples, and who draws otherwise among cuts of equal gain."""
@@ -80,7 +79,6 @@ def test_the_depth_is_that_of_scikit_learn(criterion):
     assert len(set(np.asarray(relation.chosen))) > 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["variance", "entropy"])
 def test_the_depth_is_that_of_the_best_forest_of_a_single_depth(criterion):
     (codes, values), test, validation = map(first, (TRAIN, TEST, VALIDATION))
@@ -102,7 +100,6 @@ def test_the_depth_is_that_of_the_best_forest_of_a_single_depth(criterion):
         assert relation.fit[j] == pytest.approx(float(alone[depth].fit[j]), abs=1e-6)
 
 
-@pytest.mark.slow_cases("spec1", "spec2")
 @pytest.mark.parametrize("spec", [LASSO, TREE, TREE.with_options(trees=3, bootstrap=True)])
 def test_choosing_never_reads_test_samples(spec):
     relation, others = related(spec), related(spec, test=drawn(70, seed=3))
@@ -111,7 +108,6 @@ def test_choosing_never_reads_test_samples(spec):
     assert (relation.fit != others.fit)[:2].all()  # the last factor is predicted without an error
 
 
-@pytest.mark.slow_cases("random_forest")
 @pytest.mark.parametrize("name", ["lasso_importance", "random_forest"])
 def test_a_single_value_reads_no_validation_samples(name):
     spoiled = np.full_like(VALIDATION[0], np.nan), VALIDATION[1]
@@ -126,7 +122,6 @@ def test_a_single_value_reads_no_validation_samples(name):
             np.testing.assert_array_equal(left, right)
 
 
-@pytest.mark.slow
 def test_a_one_valued_factor_and_one_that_trees_cannot_classify_choose_nothing():
     def sample(samples):
         codes, values = first(samples)
@@ -140,7 +135,6 @@ def test_a_one_valued_factor_and_one_that_trees_cannot_classify_choose_nothing()
     assert np.isfinite(forest.chosen).tolist() == [False, True, False]
 
 
-@pytest.mark.slow
 def test_a_zoo_is_scored_as_each_member_is_and_in_any_batch():
     codes, values = TRAIN
     whole = evaluate(codes, values, PLAN, test=TEST, validation=VALIDATION)
@@ -196,7 +190,6 @@ def test_codes_far_from_zero_are_shifted_together():
     np.testing.assert_allclose(near.strength, far.strength, atol=1e-4)  # offsets of 1e6 leave ten digits of float64
 
 
-@pytest.mark.slow
 def test_replicates_draw_validation_samples_again():
     plan = {"lasso": PLAN["lasso"]}
     scores = evaluate(*TRAIN, plan, test=TEST, validation=VALIDATION, bootstrap=20)
@@ -205,7 +198,6 @@ def test_replicates_draw_validation_samples_again():
     assert (scores.replicates["lasso.disentanglement"] != others.replicates["lasso.disentanglement"]).any()
 
 
-@pytest.mark.slow
 def test_tables_sweeps_and_curves_pass_validation_samples_on():
     arguments = {"test": TEST, "validation": VALIDATION}
     swept = sweep(*TRAIN, "dci_lasso", arguments=arguments, penalty=[0.02, PENALTIES])

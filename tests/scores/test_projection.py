@@ -40,7 +40,6 @@ def recorded():
     return numbers("structured")
 
 
-@pytest.mark.slow_cases("None-0.0")
 @pytest.mark.parametrize("threshold", [0.0, 0.03])
 @pytest.mark.parametrize("levels", [None, "object", "property"])
 def test_recorded_values(recorded, threshold, levels):
@@ -103,7 +102,6 @@ def plain_score(strength, structure, levels, of):
     return 1 - entropy / np.log(base) if base > 1 else 1.0
 
 
-@pytest.mark.slow_cases("0", "1", "2", "4", "5", "6", "7")
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20))])
 def test_theorems_on_ragged_structures(seed):
     """25 matrices on each of 20 structures: every score by its definition, and theorems 2, 3 and 4.

@@ -31,7 +31,6 @@ def shuffled(groups=2):
     return planted, scores(planted.codes, planted, groups)
 
 
-@pytest.mark.slow
 def test_slots_far_from_0_are_shifted_before_they_are_rounded():
     planted, found = shuffled()
     far = scores(planted.codes.astype(np.float64) + 1e6, planted, 2)
@@ -39,7 +38,6 @@ def test_slots_far_from_0_are_shifted_before_they_are_rounded():
         assert abs(far[name] - found[name]) < 0.02
 
 
-@pytest.mark.slow
 def test_scores_return_to_those_of_unshuffled_slots():
     planted, found = shuffled()
     whole = scores(planted.whole, planted, 2, **AS_IT_COMES)
@@ -53,7 +51,6 @@ def test_scores_return_to_those_of_unshuffled_slots():
     assert broken["informativeness"] > whole["informativeness"] + 0.1
 
 
-@pytest.mark.slow
 def test_boosted_trees_as_the_final_relation():
     planted = plant(0, 3, samples=400)
     final = RELATIONS["boosted_trees"].with_options(splitter="histogram", max_bins=16, stages=10)
@@ -64,7 +61,6 @@ def test_boosted_trees_as_the_final_relation():
     assert 0.35 < found["informativeness"] < 0.65
 
 
-@pytest.mark.slow
 def test_columns_and_parts():
     _, found = shuffled()
     assert set(found) == {
@@ -91,7 +87,6 @@ def test_columns_and_parts():
         assert found.part(name).shape == shape, name
 
 
-@pytest.mark.slow
 def test_averages_are_over_groups():
     """One group alone, and groups by number in any order of samples, give the same."""
     planted = plant(5, 3, groups=2, samples=200)
@@ -110,7 +105,6 @@ def test_averages_are_over_groups():
     assert "informativeness" not in both  # correlations predict nothing
 
 
-@pytest.mark.slow
 def test_a_zoo_is_its_members_and_nan_stays_at_home():
     planted = plant(6, 3, samples=200)
     broken = planted.codes.copy()
@@ -125,7 +119,6 @@ def test_a_zoo_is_its_members_and_nan_stays_at_home():
         assert np.isfinite(zoo[name][2])
 
 
-@pytest.mark.slow
 def test_ablation_of_both_algorithms():
     """Table 4: without 2 > both > without 1 > neither, the order of its MONet (Att.).
 
@@ -148,7 +141,6 @@ def test_ablation_of_both_algorithms():
         assert both > neither + 0.3
 
 
-@pytest.mark.slow
 def test_information_spread_over_two_of_six_slots():
     """Each object is evenly in two of six slots: about 1 − log₆ 2 = 0.613 at object level.
 
@@ -170,7 +162,6 @@ def test_information_spread_over_two_of_six_slots():
     assert found["object.completeness"] == pytest.approx(1 - np.log(2) / np.log(6), abs=0.05)
 
 
-@pytest.mark.slow
 def test_background_slot_is_left_out_at_object_level():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 5, (600, 5))
@@ -187,7 +178,6 @@ def test_background_slot_is_left_out_at_object_level():
     assert found["identity.disentanglement"] == kept["identity.disentanglement"]
 
 
-@pytest.mark.slow
 def test_identity_projection_of_importances_is_dci():
     planted = plant(0, 4, groups=1, samples=300)
     one = scores(planted.codes, planted, 1, final=LINEAR)
@@ -197,7 +187,6 @@ def test_identity_projection_of_importances_is_dci():
     assert one["identity.completeness"] == pytest.approx(float(flat.completeness), abs=1e-6)
 
 
-@pytest.mark.slow_cases("1-2-2", "3-2-1", "2-3-1")
 @pytest.mark.parametrize(("slots", "objects", "properties"), [(1, 2, 2), (3, 2, 1), (2, 3, 1), (1, 1, 1)])
 def test_degenerate_structures(slots, objects, properties):
     """One slot, one property, more objects than slots; a factor that stands still and a collapsed dim."""
@@ -240,7 +229,6 @@ def test_it_is_a_public_name_and_listed():
     assert {"structured", "jaxdis.evaluate_structured", "jaxdis.structured.ari"} <= set(rows_of("metrics"))
 
 
-@pytest.mark.slow
 def test_structured_row_with_a_structure():
     """A structured metric without shuffled slots is a row of METRICS with options."""
     planted = plant(8, 2, samples=300)
@@ -251,7 +239,6 @@ def test_structured_row_with_a_structure():
     assert found.part("object.joint").shape == (2, 2)
 
 
-@pytest.mark.slow
 def test_the_depth_of_the_final_forest_is_chosen_on_a_share_of_its_own():
     """Each factor takes the depth that suits it: no worse than the better single depth, up to other random trees."""
     planted, _ = shuffled()

@@ -25,7 +25,6 @@ def slots_of(first, second):
     return np.stack([first, second], axis=1)
 
 
-@pytest.mark.slow
 def test_the_matrix_is_that_of_kernel_ridge_regression():
     mixed = slots_of(np.tanh(VALUES[:, 2:]) + 0.3 * VALUES[:, :2], VALUES[:, :2] ** 3)
     train, factors, test = halves(mixed)
@@ -45,7 +44,6 @@ def test_the_matrix_is_that_of_kernel_ridge_regression():
     assert found.score == pytest.approx((own - other).mean(), abs=1e-4)
 
 
-@pytest.mark.slow
 def test_slots_of_one_object_each_score_one_and_copies_of_everything_zero():
     turned = VALUES[:, :2] @ np.linalg.qr(RNG.normal(size=(2, 2)))[0]
     scores = []
@@ -58,7 +56,6 @@ def test_slots_of_one_object_each_score_one_and_copies_of_everything_zero():
     assert scores[1] == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_blocks_of_unequal_width_and_too_few_of_them():
     codes = VALUES[:, [3, 0, 1, 2]]
     train, factors, test = halves(codes)

@@ -30,7 +30,6 @@ def errors(codes, wanted, coefficients, orders):
     return ((np.asarray(wanted) - says) ** 2).sum(axis=1)
 
 
-@pytest.mark.slow_cases("7")
 @pytest.mark.parametrize("slots", [1, 2, 3, 5, 6, 7])
 def test_exact_orders_are_those_of_brute_force(slots):
     """300 samples make a second, partly empty block; 7! orders come in chunks."""
@@ -66,7 +65,6 @@ def run(codes, factors, **options):
     return probe(codes, factors, **options)
 
 
-@pytest.mark.slow_cases("5-2", "6-3")
 @pytest.mark.parametrize(("objects", "seed"), [(4, 0), (5, 2), (6, 3)])
 def test_planted_orders_are_recovered(objects, seed):
     """In at least 99 % of the samples of a local group, shuffled at random, up to one global renaming."""
@@ -76,7 +74,6 @@ def test_planted_orders_are_recovered(objects, seed):
     assert recovered(np.tile(np.arange(objects), (1000, 1)), planted.held) < 0.1  # the order that came
 
 
-@pytest.mark.slow
 def test_algorithm_1_as_printed_recovers_them_too():
     planted = plant(0, 4)
     found = run(planted.codes, planted.factors, categorical=shapes(4), start="given")
@@ -91,7 +88,6 @@ def test_algorithm_1_as_printed_recovers_them_too():
     np.testing.assert_array_equal(longer.orders, found.orders)
 
 
-@pytest.mark.slow
 def test_narrow_groups_need_a_start():
     """Where objects differ more than samples do, with as much noise, Algorithm 1 as printed ends badly."""
     rng = np.random.default_rng(0)
@@ -109,7 +105,6 @@ def test_narrow_groups_need_a_start():
     assert best.trace[-1] < given.trace[-1]
 
 
-@pytest.mark.slow
 def test_search_beyond_seven_slots():
     planted = plant(1, 8, samples=400)
     found = run(planted.codes, planted.factors, categorical=shapes(8), objects=columns(8))
@@ -157,14 +152,12 @@ def test_encodings():
             layout_of(sizes, (0,), encoding)
 
 
-@pytest.mark.slow
 def test_one_hot_recovers_too():
     planted = plant(2, 4, samples=600)
     found = run(planted.codes, planted.factors, categorical=shapes(4), objects=columns(4), encoding="one_hot")
     assert recovered(found.orders, planted.held) >= 0.99
 
 
-@pytest.mark.slow
 def test_degenerate_inputs_are_defined():
     rng = np.random.default_rng(0)
     one_slot = run(jnp.asarray(rng.normal(size=(50, 1, 3)), jnp.float32), Factors.of(rng.integers(0, 3, (50, 2))))

@@ -29,7 +29,6 @@ def recorded():
     return numbers("segmentation")
 
 
-@pytest.mark.slow_cases("False-multi_object_datasets_all-scatter")
 @pytest.mark.parametrize("method", ["scatter", "one_hot"])
 @pytest.mark.parametrize(
     ("foreground", "name"), [(False, "multi_object_datasets_all"), (True, "multi_object_datasets_fg")]
@@ -67,7 +66,6 @@ def test_any_leading_axes_under_one_program(masks):
     np.testing.assert_allclose(jax.vmap(many)(true[:, None], predicted[:, None])[:, 0], flat, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_random_masks_against_scikit_learn():
     rng = np.random.default_rng(0)
     true = rng.integers(0, 5, (20, 16, 16))
@@ -95,7 +93,6 @@ def test_partitions_into_single_pixels_or_one_segment():
     assert mean_segmentation_covering(one, each, **sizes, foreground=True).mean == 0
 
 
-@pytest.mark.slow
 def test_slots_are_matched_to_the_objects_they_cover():
     rng = np.random.default_rng(1)
     true = rng.integers(0, 5, (50, 12, 12))

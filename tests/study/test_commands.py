@@ -141,7 +141,6 @@ def test_other_options_than_the_folders_are_refused(finished, action, options, c
     assert "holds a study that differs" in refused(capsys, *study(action, QUICK, finished, *options))
 
 
-@pytest.mark.slow
 def test_status_and_report_of_the_same_options(finished, capsys):
     assert main(study("status", QUICK, finished, "--seeds", "2")) == 0
     assert "train: 6 of 6" in capsys.readouterr().out
@@ -170,7 +169,6 @@ def test_a_spoilt_table_is_no_report(finished, spoil, capsys):
         path.write_text(whole)
 
 
-@pytest.mark.slow
 def test_a_damaged_record_says_what_removes_it_and_verify_does(finished, capsys):
     store = Store(finished)
     path = store.path("score", min(store.ids("score")))
@@ -182,7 +180,6 @@ def test_a_damaged_record_says_what_removes_it_and_verify_does(finished, capsys)
     assert main(run) == 0
 
 
-@pytest.mark.slow
 def test_a_calibration_is_planned_looked_at_verified_and_reported(tmp_path, capsys):
     out = tmp_path / "certificate"
     assert main(study("run", SMALL, out, "--plan")) == 0

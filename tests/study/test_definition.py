@@ -32,7 +32,6 @@ def has_pair(factors: np.ndarray) -> np.ndarray:
     return (factors[:, 0] == 1) & (factors[:, 1] == 3)
 
 
-@pytest.mark.slow
 def test_a_held_out_combination_is_not_trained_on_and_is_kept_apart(tmp_path):
     study = held_out()
     training = study.trainings[0]
@@ -52,7 +51,6 @@ def test_a_held_out_combination_is_not_trained_on_and_is_kept_apart(tmp_path):
     assert member.label["held_out"] == "shape 1, scale 3"
 
 
-@pytest.mark.slow
 def test_a_random_share_of_the_combinations_is_held_out_of_training_and_is_what_learners_are_tested_on():
     study = held_out()
     training = dataclasses.replace(study.trainings[0], held_out=(), held_out_share=0.1)
@@ -89,7 +87,6 @@ def test_columns_belong_to_the_longest_name():
     assert [metric_of(study, name) for name in ("a", "a.x", "a.b", "a.b.c", "b")] == ["a", "a", "a.b", "a.b", None]
 
 
-@pytest.mark.slow
 def test_the_plan_counts_cells_bytes_and_operations(tmp_path):
     """A dense layer of a × b costs 2ab operations an image forward and twice that backward."""
     study = tiny()
@@ -117,7 +114,6 @@ def test_the_plan_counts_cells_bytes_and_operations(tmp_path):
     assert 0.3 * promised < written < 3 * promised
 
 
-@pytest.mark.slow
 def test_measured_times_are_of_metrics_that_exist():
     of_studies = {name for make_study in STUDIES.values() for name, _ in make_study().metrics}
     assert set(SCORE_SECONDS) <= of_studies - set(METRICS)

@@ -35,7 +35,6 @@ def finished(tmp_path_factory):
     return study, Store(out), read_csv_columns(out / "results.csv")
 
 
-@pytest.mark.slow
 def test_udr_compares_the_seeds_of_a_setting(finished):
     study, store, table = finished
     found = list(cells(study))
@@ -75,7 +74,6 @@ def test_codes_equal_to_the_prior_are_not_informative():
     np.testing.assert_allclose(*both, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_losses_of_samples_are_the_evidence_of_their_images(finished):
     study, store, table = finished
     member = next(cells(study))

@@ -67,7 +67,6 @@ def test_no_name_is_this_process():
         assert executor is None
 
 
-@pytest.mark.slow
 def test_processes_make_the_study(expected, tmp_path):
     with opened("processes:2") as executor:
         assert_same(table(run(tiny(), tmp_path, executor=executor)), expected)
@@ -80,7 +79,6 @@ def _die_once(flag: Path) -> str:
     return "alive"
 
 
-@pytest.mark.slow
 def test_a_pool_that_a_dead_worker_broke_is_begun_anew(tmp_path):
     executor = Processes(1)
     with pytest.raises(concurrent.futures.process.BrokenProcessPool):
@@ -89,7 +87,6 @@ def test_a_pool_that_a_dead_worker_broke_is_begun_anew(tmp_path):
     executor.shutdown()
 
 
-@pytest.mark.slow
 def test_each_process_has_its_own_accelerator(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     executor = Processes(2)
@@ -163,7 +160,6 @@ def when_trained(out: Path, act):
     thread.join()
 
 
-@pytest.mark.slow
 def test_a_dask_worker_killed_mid_run(expected, tmp_path, cluster):
     def kill():
         cluster.workers[0].kill()
@@ -176,7 +172,6 @@ def test_a_dask_worker_killed_mid_run(expected, tmp_path, cluster):
     assert list(Store(tmp_path).verify()) == []
 
 
-@pytest.mark.slow
 def test_a_dask_scheduler_restarted_mid_run(expected, tmp_path, cluster):
     def restart():
         cluster.scheduler.kill()
@@ -230,7 +225,6 @@ def gone(pid: int) -> bool:
         return True
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_workers_end_with_their_driver_in_the_middle_of_what_they_do(tmp_path, number):

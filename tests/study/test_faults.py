@@ -41,7 +41,6 @@ def small_disk(tmp_path):
         subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_one_clear_error_and_the_directory_carries_on(small_disk, tmp_path):
     expected = run(tiny(), tmp_path / "whole").read_bytes()
     for kilobytes in (40, 500, 800):
@@ -55,7 +54,6 @@ def test_a_full_disk_is_one_clear_error_and_the_directory_carries_on(small_disk,
     assert list(Store(out).verify()) == []
 
 
-@pytest.mark.slow
 def test_a_full_disk_on_the_command_line(small_disk):
     out = small_disk(40) / "study"
     command = [sys.executable, "-m", "jaxdis", "study", "run", "quickstart", "--out", str(out), "--steps", "2"]
@@ -99,7 +97,6 @@ def test_what_another_version_began_to_train_starts_over(tmp_path, monkeypatch):
     assert started[0] == started[1]
 
 
-@pytest.mark.slow
 def test_two_drivers_in_one_folder_train_no_batch_twice(tmp_path, monkeypatch):
     study, trained, train_in = tiny(steps=40, seeds=3), [], compute._train_in
     monkeypatch.setattr(
@@ -114,7 +111,6 @@ def test_two_drivers_in_one_folder_train_no_batch_twice(tmp_path, monkeypatch):
     assert not list((tmp_path / "shared" / "partial").iterdir())
 
 
-@pytest.mark.slow
 def test_metric_and_study_names_stay_in_their_directory_and_are_escaped(tmp_path):
     metrics = dict(
         zip(NASTY, [METRICS["mig"].with_options(bins=bins) for bins in range(5, 5 + len(NASTY))], strict=True)
@@ -140,7 +136,6 @@ def test_a_data_name_is_looked_up_in_the_table_alone(name):
         dataclasses.replace(tiny(), trainings=(bad,))
 
 
-@pytest.mark.slow
 def test_factor_names_are_escaped(tmp_path, monkeypatch):
     from jaxdis.data import DATASETS
 
@@ -154,7 +149,6 @@ def test_factor_names_are_escaped(tmp_path, monkeypatch):
     assert "<script>alert" not in page
 
 
-@pytest.mark.slow
 def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
     out = tmp_path / "study"
     for name in ("0" * 16, "1" * 16):
@@ -165,7 +159,6 @@ def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
     assert sorted(path.name for path in (out / "partial").iterdir()) == ["1" * 16, "1" * 16 + ".lock"]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(store.fcntl is None, reason="no locks to go without")
 def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, monkeypatch):
     study = tiny(steps=40, seeds=3)
@@ -183,7 +176,6 @@ def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, m
         assert list(Store(out).verify()) == []
 
 
-@pytest.mark.slow_cases("2", "9", "14")
 @pytest.mark.parametrize("writes", [2, 5, 9, 14])
 def test_a_disk_that_fills_up_is_one_clear_error_and_the_directory_carries_on(tmp_path, monkeypatch, writes):
     expected = run(tiny(), tmp_path / "whole").read_bytes()

@@ -17,7 +17,6 @@ from jaxdis.study.report._report import write_report
 from jaxdis.study.report._statistics import settings_of
 
 
-@pytest.mark.slow
 def test_mahon2024_holds_out_reads_out_and_correlates(tmp_path):
     study = mahon2024(
         seeds=1,

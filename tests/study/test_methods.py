@@ -26,7 +26,6 @@ def finished(tmp_path_factory):
     return out, run(mixed(), out).read_bytes()
 
 
-@pytest.mark.slow
 def test_components_and_autoencoders_share_a_table(finished):
     rows = list(csv.DictReader(finished[1].decode().splitlines()))
     assert [row["model"] for row in rows] == ["beta", "dip_ii", "pca", "pca"]
@@ -51,7 +50,6 @@ def test_components_of_a_study_are_those_of_its_pool(finished):
     assert spread[0] > spread[2] > 0.1
 
 
-@pytest.mark.slow
 def test_the_report_shows_all_of_them(finished):
     page = write_report(mixed(), finished[0]).read_text()
     for words in ("unexplained by update", "reconstruction by update", "kl by update", ">pca<"):
@@ -63,7 +61,6 @@ def _toy(monkeypatch):
     monkeypatch.setitem(METHODS, "toy_gan", ToyGan)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_toy")
 def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(tmp_path, capsys):
     training = Training.of(
@@ -89,7 +86,6 @@ def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(t
     assert "already complete" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_components_from_the_shell(tmp_path, capsys):
     command = ["train", "--model", "pca", "--model-option", "num_codes=2", "--model-option", "num_images=300"]
     command += ["--model-option", "passes=2", "--data", "dsprites", "--out", str(tmp_path / "zoo")]
@@ -134,7 +130,6 @@ def test_models_are_listed(capsys):
     assert "Krylov" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_a_study_is_extended_by_an_objective(tmp_path):
     """Members that both versions share are found by content, though their zoos were trained beside others."""
 

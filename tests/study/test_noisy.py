@@ -11,7 +11,6 @@ from jaxdis.study._run_study import run
 from jaxdis.study.report._report import write_report
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("pool", "held_out"), [(None, None), (32, {"shape": 1, "scale": 3})], ids=["anew", "pool"])
 @pytest.mark.parametrize("data", ["color_dsprites", "noisy_dsprites"])
 def test_a_noisy_set_is_trained_encoded_and_scored(data, pool, held_out, tmp_path):

@@ -30,7 +30,6 @@ def test_validation_samples_are_drawn_apart_and_others_stay():
     assert samples.validation.num_samples == 32
 
 
-@pytest.mark.slow
 def test_validation_samples_are_like_those_of_training_where_combinations_are_held_out():
     training = dataclasses.replace(tiny().trainings[0], held_out=(("shape", 1), ("scale", 3)), held_out_share=0.1)
     samples = compute.samples_of(training, Sampling(4000, 400, validation=4000))
@@ -59,7 +58,6 @@ def test_bad_numbers_of_validation_samples_are_refused(size):
         Sampling(128, 64, size)
 
 
-@pytest.mark.slow
 def test_a_study_chooses_on_its_validation_samples(tmp_path):
     study = tiny(metrics=CHOOSING, sampling=SAMPLING)
     assert plan(study)["encode"].disk_bytes > plan(tiny(metrics=("mig", "med")))["encode"].disk_bytes

@@ -164,7 +164,6 @@ def _process(out: Path, study: str = "tiny") -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", PROGRAM, str(out), study], env=environment)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("study", ["tiny", "mixed"])
 def test_killed_at_random_moments_the_table_is_the_same(study, tmp_path):
     """SIGKILL at ten random moments, each followed by a rerun of the same directory."""
@@ -184,7 +183,6 @@ def test_killed_at_random_moments_the_table_is_the_same(study, tmp_path):
     assert list(Store(tmp_path / "killed").verify()) == []
 
 
-@pytest.mark.slow
 def test_two_drivers_share_a_directory(finished, tmp_path):
     first, second = _process(tmp_path), _process(tmp_path)
     assert first.wait() == 0
@@ -235,7 +233,6 @@ def test_progress_ends_at_the_number_of_cells(tmp_path):
     assert seen == status(study, tmp_path).total == {"train": 3, "encode": 3, "score": 3}
 
 
-@pytest.mark.slow
 def test_the_report_draws_scores_along_training(tmp_path):
     run(along((0, EVERY)), tmp_path)
     page = TrainedWork(along((0, EVERY))).report(Store(tmp_path)).read_text()

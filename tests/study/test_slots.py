@@ -37,7 +37,6 @@ def finished(tmp_path_factory):
         return out, run(planted(), out).read_bytes()
 
 
-@pytest.mark.slow
 def test_planted_slots_have_the_scores_of_their_truth(finished):
     out, table = finished
     clean, _, noisy, _ = csv.DictReader(table.decode().splitlines())
@@ -87,7 +86,6 @@ def test_cells_hold_codes_and_the_slot_of_each_pixel(finished):
     np.testing.assert_allclose(read, truth, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_a_lost_cell_is_computed_again_with_the_same_bytes(finished, tmp_path):
     out, table = finished
     store = Store(out)
@@ -99,7 +97,6 @@ def test_a_lost_cell_is_computed_again_with_the_same_bytes(finished, tmp_path):
     assert list(store.verify()) == []
 
 
-@pytest.mark.slow
 def test_a_member_has_the_same_scores_alone(finished, tmp_path):
     """Random numbers follow from a member's own id, not from its place among others."""
     training = Training.of(Config("planted", method=Planted()), {"planted": {"noise": 1.0}}, 1)
@@ -115,7 +112,6 @@ def test_a_member_has_the_same_scores_alone(finished, tmp_path):
             assert float(alone[name]) == pytest.approx(float(noisy[name]), abs=1e-3)
 
 
-@pytest.mark.slow
 def test_the_report_shows_scores_slots_and_the_objects_they_hold(finished):
     page = write_report(planted(), finished[0]).read_text()
     for words in (

@@ -55,7 +55,6 @@ def _columns(monkeypatch):
     monkeypatch.setitem(METHODS, "columns", Columns)
 
 
-@pytest.mark.slow
 def test_a_study_scores_slots_on_scenes_of_six_objects(tmp_path):
     source = DataSource(options=(("bounce", False), ("shadows", False), ("side", SIDE)))
     training = Training.of(Config("clevr6", source, method=Columns()), {"columns": {}}, 1)

@@ -89,14 +89,12 @@ def test_constant_codes_score_zero(scored):
     assert [found[name][4] for name in NAMES] == [0, 0]
 
 
-@pytest.mark.slow
 def test_noise_scores_zero():
     noise = np.random.default_rng(1).normal(size=(6000, 3)).astype(np.float32)
     found = evaluate(noise, grid(100), NAMES)
     np.testing.assert_allclose([found[name] for name in NAMES], 0, atol=0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ["device", "host"])
 def test_a_simulator_equals_its_table(where):
     space = FactorSpace.of(a=3, b=4, c=5)
@@ -115,7 +113,6 @@ def test_a_simulator_equals_its_table(where):
         assert METRICS[name].about.intervenes
 
 
-@pytest.mark.slow
 def test_a_factor_without_a_code_counts_zero():
     values = jnp.asarray(grid())
     found = restrictiveness(values[:, :2].astype(jnp.float32), FactorSpace.of(a=3, b=4, c=5).wrap(values))

@@ -29,7 +29,6 @@ def representation():
     return codes.astype(np.float32), values
 
 
-@pytest.mark.slow_cases("c_thm31_n8_k2")
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_irs_equals_the_reference(name):
     expected = numbers("irs")["cases"][name]
@@ -210,7 +209,6 @@ def reference_beta_vae(codes, values, seed, num_train=2000, num_eval=1000):
     return model.score(features[num_train:], labels[num_train:])
 
 
-@pytest.mark.slow
 def test_beta_vae_equals_the_reference_within_its_seeds(representation):
     codes, values = representation
     codes = codes * 0.3  # a scale at which the penalty costs accuracy
@@ -230,7 +228,6 @@ def test_pruning_takes_collapsed_codes_out(representation):
     assert evaluate(codes * 1e-3, values, "factor_vae")["factor_vae"] == 0
 
 
-@pytest.mark.slow_cases("beta_vae")
 @pytest.mark.parametrize("name", ["factor_vae", "beta_vae"])
 def test_perfect_and_useless_codes(name):
     rng = np.random.default_rng(4)
@@ -241,7 +238,6 @@ def test_perfect_and_useless_codes(name):
     assert useless == pytest.approx(1 / 3, abs=0.03)
 
 
-@pytest.mark.slow
 def test_members_are_judged_on_the_same_draws(representation):
     codes, values = representation
     scores = evaluate(np.stack([codes, codes]), values, ["factor_vae", "beta_vae"])
@@ -249,7 +245,6 @@ def test_members_are_judged_on_the_same_draws(representation):
     assert scores["beta_vae"][0] == scores["beta_vae"][1]
 
 
-@pytest.mark.slow_cases("001", "010", "011", "100", "101", "110")
 @pytest.mark.parametrize("case", [case for case in CASES if case != "000"])
 def test_z_min_variance_of_the_calibration_cases(case):
     """As the reference over five seeds, whose data are drawn again: compared as distributions, by Welch's t.
@@ -268,7 +263,6 @@ def test_z_min_variance_of_the_calibration_cases(case):
         assert abs(np.mean(found) - expected.mean()) < 0.06
 
 
-@pytest.mark.slow
 def test_z_min_variance_of_case_000_is_that_of_the_population():
     """The reference's five values (.52 to .58) are not reproduced: by its own definition the population has mean .74
     and standard deviation .14 over permutations. Six of nine values of a factor are told as one there, and one vote
@@ -295,7 +289,6 @@ def _z_min_variance(case: str, seed: int):
     return scores["z_min_variance"], np.asarray(codes), np.asarray(factors.values)
 
 
-@pytest.mark.slow_cases("one that varies-beta_vae")
 @pytest.mark.parametrize("name", ["factor_vae", "beta_vae"])
 @pytest.mark.parametrize("factors", ["continuous", "one that varies"])
 def test_votes_are_undefined_where_fewer_than_two_factors_can_be_held(name, factors):
@@ -315,7 +308,6 @@ def test_votes_are_undefined_where_fewer_than_two_factors_can_be_held(name, fact
         assert np.isnan(evaluate(codes, factors, {"it": metric.with_options(rescale=True)})["it"])
 
 
-@pytest.mark.slow_cases("beta_vae-0.95")
 @pytest.mark.parametrize(("name", "least"), [("factor_vae", 0.95), ("beta_vae", 0.95)])
 def test_continuous_factors_are_held_in_bins(name, least):
     rng = np.random.default_rng(1)
@@ -328,7 +320,6 @@ def test_continuous_factors_are_held_in_bins(name, least):
     assert noise == pytest.approx(1 / 3, abs=0.1)
 
 
-@pytest.mark.slow_cases("beta_vae")
 @pytest.mark.parametrize("name", ["factor_vae", "beta_vae"])
 def test_few_samples_of_noise_do_not_beat_chance(name):
     """Learned and judged on the same 50 samples, noise scored 0.39 and 0.66 for 0.25."""

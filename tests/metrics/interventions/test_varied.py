@@ -11,7 +11,6 @@ from jaxdis.metrics.interventions._votes import numbered_by_others
 MIXING = np.array([[1, 0.95, 0.3], [0.7, 1, 0.8], [0.95, 0.4, 1]])
 
 
-@pytest.mark.slow
 def test_the_score_is_that_of_carbonneau_et_al():
     """Means of six runs of ``z_max_var`` of ubisoft-laforge-disentanglement-metrics (commit 05d5667), ±.01 each.
 
@@ -28,7 +27,6 @@ def test_the_score_is_that_of_carbonneau_et_al():
         assert np.mean(scores) == pytest.approx(expected, abs=0.03)
 
 
-@pytest.mark.slow
 def test_all_factors_but_one_are_equal_within_a_batch():
     rng = np.random.default_rng(0)
     values = np.stack([rng.integers(0, size, 3000) for size in (2, 3, 8)], axis=1)
@@ -41,7 +39,6 @@ def test_all_factors_but_one_are_equal_within_a_batch():
     assert not trained & held_out
 
 
-@pytest.mark.slow
 def test_perfect_codes_score_one_and_one_code_of_all_factors_a_third():
     values = np.random.default_rng(0).integers(0, 3, (1000, 3))
     one = np.c_[values @ [1, 3, 9], np.ones((1000, 2))]

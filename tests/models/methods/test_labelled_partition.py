@@ -58,7 +58,6 @@ def reference(params, images, labels, draws, h):
     return loss + h.swap_weight * swapped, reconstruction, content, own, named, swapped
 
 
-@pytest.mark.slow
 def test_an_update_is_that_of_the_formula():
     source, key = squares(), jax.random.key(0)
     state = SMALL.begin(jax.random.key(1))

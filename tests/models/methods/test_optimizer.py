@@ -33,7 +33,6 @@ def pixels():
     return np.random.default_rng(0).random((8, 4, 4, 1), dtype=np.float32)
 
 
-@pytest.mark.slow
 def test_the_rate_of_a_function_of_optax_is_swept(pixels):
     """Lion's steps are the signs of moments: after one update, each parameter has moved by the learning rate."""
     members = models.members({"beta": {"learning_rate": [0.01, 0.03]}})
@@ -49,7 +48,6 @@ def lion(learning_rate):
     return optax.lion(learning_rate, weight_decay=0.0)
 
 
-@pytest.mark.slow
 def test_the_librarys_adam_is_that_of_optax(pixels):
     members = models.members({"beta": {"learning_rate": [0.01, 0.03]}})
     ours, theirs = (models.train(config(o), *members, data=pixels) for o in (models.Adam(), optax.adam))
@@ -57,7 +55,6 @@ def test_the_librarys_adam_is_that_of_optax(pixels):
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_a_schedule_counts_updates_and_survives_resumption(pixels, tmp_path):
     members = models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
     whole = models.train(config(OWN_STEPS), *members, data=pixels, log_every=2, checkpoint_every=4)

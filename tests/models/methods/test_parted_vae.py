@@ -120,7 +120,6 @@ def drawn(key, source):
     return [np.asarray(part) for part in examples], np.asarray(source.images(data, 5)), numbers
 
 
-@pytest.mark.slow_cases("0", "30")
 @pytest.mark.parametrize("step", [0, 30, 60_000])
 def test_losses_are_those_of_the_paper(step):
     params, (_, images, numbers) = started().params, drawn(jax.random.key(1), squares())
@@ -130,7 +129,6 @@ def test_losses_are_those_of_the_paper(step):
     np.testing.assert_allclose(got[:-1], wanted, rtol=1e-4)
 
 
-@pytest.mark.slow
 def test_an_update_follows_labels_first_and_then_the_loss_at_the_parameters_moved():
     source, state, key = squares(), started(), jax.random.key(5)
     (labelled, factors), images, numbers = drawn(key, source)

@@ -37,7 +37,6 @@ def aligned(got, wanted):
     return got * np.sign((got * wanted).sum(0))
 
 
-@pytest.mark.slow_cases("64")
 @pytest.mark.parametrize("batch_size", [64, 500])
 def test_codes_are_those_of_scikit_learn(batch_size, photographs):
     zoo = fit(photographs, models.Pca(batch_size=batch_size))
@@ -96,7 +95,6 @@ def test_images_that_are_all_alike_have_no_components():
     np.testing.assert_allclose(zoo.reconstruct(np.zeros((1, 8, 8, 1), np.float32)), 0.4, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_a_renderers_images_are_the_first_of_its_sequence():
     space = FactorSpace.of(x=3, y=4, level=Interval(0.2, 0.9))
 

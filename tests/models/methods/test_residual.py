@@ -52,7 +52,6 @@ def vae():
     return model, jax.jit(jax.value_and_grad(loss, has_aux=True))(model.params, jax.random.key(3))
 
 
-@pytest.mark.slow
 def test_the_loss_of_the_vae_and_its_gradient_are_those_of_float64(vae):
     model, ((loss, (losses, statistics)), gradient) = vae
     params, noise = reference.double(model.params), np.asarray(jax.random.normal(jax.random.key(3), (5, 2)), np.float64)
@@ -78,7 +77,6 @@ CODES = np.random.default_rng(2).uniform(-1, 1, (5, 2)).astype(np.float32)
 PLACES = np.random.default_rng(3).uniform(size=(5, 1, 1, 1)).astype(np.float32)
 
 
-@pytest.mark.slow
 def test_the_loss_of_the_critic_and_its_gradient_are_those_of_float64(gan):
     """The penalty's gradient is a derivative of a derivative through patches and products."""
     fakes, _ = jax.jit(GAN._generated)(gan, jnp.asarray(CODES))
@@ -93,7 +91,6 @@ def test_the_loss_of_the_critic_and_its_gradient_are_those_of_float64(gan):
     agree(gradient, reference.slopes(loss, critic, step=1e-5))  # of differences already
 
 
-@pytest.mark.slow
 def test_the_loss_of_the_generator_and_its_gradient_are_those_of_float64(gan):
     def loss(params):
         images, _ = GAN._generated(gan._replace(generator=params), jnp.asarray(CODES))
@@ -107,7 +104,6 @@ def test_the_loss_of_the_generator_and_its_gradient_are_those_of_float64(gan):
     agree(gradient, reference.slopes(lambda params: reference.generator_loss(params, *inputs), generator))
 
 
-@pytest.mark.slow
 def test_on_accelerators_the_critic_takes_a_few_images_at_a_time(monkeypatch):
     method = dataclasses.replace(GAN, batch_size=4)
     state, key = method.begin(jax.random.key(0)), jax.random.key(1)
@@ -142,7 +138,6 @@ def test_the_generator_waits_for_the_critic_once():
     assert np.isfinite(losses).all()
 
 
-@pytest.mark.slow
 def test_running_moments_belong_to_a_member_and_serve_single_images():
     method = models.ResnetVae((2, 3), 2, batch_size=4)
     rates = {"resnet_vae": {"learning_rate": [0.0, 1e-2]}}
@@ -181,7 +176,6 @@ def test_the_papers_networks_have_their_sizes():
         models.InfoGan((2, 3, 4), image_shape=(6, 8, 1))
 
 
-@pytest.mark.slow
 def test_a_generator_is_traversed_over_its_prior(images):
     method = models.InfoGan((2,), 3, batch_size=4, critic_updates=1)
     zoo = models.train(

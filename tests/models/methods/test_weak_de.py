@@ -107,7 +107,6 @@ def after_warm_up(source):
     return state, update(state, jnp.int32(5), jax.random.key(9), SETTINGS, source)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", [3, 5])
 def test_an_update_takes_four_steps_in_the_released_order(step):
     source, key = squares(), jax.random.key(9)
@@ -246,7 +245,6 @@ def test_without_adversary_the_encoder_only_reconstructs():
     assert counts == {"encoder": 1, "decoder": 1, "discriminator": 0, "relation": 1}
 
 
-@pytest.mark.slow
 def test_running_statistics_move_three_times_per_update_in_the_encoder_and_once_in_the_decoder():
     convolutional = dataclasses.replace(
         SMALL,

@@ -98,7 +98,6 @@ OWN = {
 }
 
 
-@pytest.mark.slow_cases("named", "linen")
 @pytest.mark.parametrize("name", list(OWN))
 def test_a_users_own_network_is_trained_resumed_saved_and_read(name, images, tmp_path):
     keys, hyper, labels = models.members({"beta": {"beta": [1.0, 4.0], "learning_rate": 1e-2}}, seeds=2)

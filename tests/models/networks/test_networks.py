@@ -190,7 +190,6 @@ def test_other_kernel_sizes_are_refused():
         convolution.transposed_convolution(jnp.zeros((1, 4, 4, 1)), jnp.zeros((2, 2, 1, 1)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("image_shape", [(16, 16, 1), (20, 33, 3)])
 @pytest.mark.parametrize("make", [architectures.locatello, architectures.burgess])
 def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
@@ -246,7 +245,6 @@ def test_discriminator_parameter_counts(number, parameters):
     assert architectures.num_parameters(shapes) == parameters
 
 
-@pytest.mark.slow_cases("Convolutional-image_shape0", "Convolutional-image_shape1", "Convolutional-image_shape2")
 @pytest.mark.parametrize("image_shape", [(64, 64, 1), (33, 20, 3), (5, 7, 2)])
 @pytest.mark.parametrize("make", [architectures.Mlp, architectures.Convolutional])
 def test_any_image_size(make, image_shape):
@@ -264,7 +262,6 @@ def test_any_image_size(make, image_shape):
     assert np.isfinite(images).all()
 
 
-@pytest.mark.slow
 def test_interleaved_outputs_are_the_same_columns_in_another_order():
     plain, interleaved = (architectures.burgess(image_shape=(16, 16, 1), interleaved=i, **SMALL) for i in (False, True))
     params = begun(plain)

@@ -92,7 +92,6 @@ def agree(got, wanted):
         np.testing.assert_allclose(got[1][name], gradient, rtol=2e-4, atol=2e-5 * scale)
 
 
-@pytest.mark.slow_cases("beta")
 @pytest.mark.parametrize("objective", [name for name in models.OBJECTIVES if name != "factor"])
 def test_value_and_gradient_against_float64(objective):
     settings = SETTINGS[objective]

@@ -82,7 +82,6 @@ def pulled(terms, hyperparameters):
 OWN = {"pulled": (pulled, "kl"), "squared": (models.Objective(Weights, "weight", squared), "weight")}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_an_objective_that_is_passed_is_trained_resumed_and_read(name, images, tmp_path):
     objective, swept = OWN[name]

@@ -48,7 +48,6 @@ def start(directory, file) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", textwrap.dedent(KILLED), str(directory), str(file)], env=os.environ)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
     assert start(tmp_path / "whole", tmp_path / "whole.npz").wait() == 0
@@ -107,7 +106,6 @@ def test_a_complete_run_trains_no_more(resumed, tmp_path, monkeypatch):
     assert not counted
 
 
-@pytest.mark.slow_cases("foreign")
 @pytest.mark.parametrize("damage", ["truncated", "empty", "foreign", "altered"])
 def test_a_bad_checkpoint_is_skipped_for_the_one_before(damage, resumed, tmp_path, monkeypatch):
     first = resumed()
@@ -298,7 +296,6 @@ def test_files_have_the_modes_that_the_user_chose(resumed, tmp_path):
     assert {path.stat().st_mode & 0o777 for path in files} == {0o640}
 
 
-@pytest.mark.slow_cases("cut")
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damage, config, images, tmp_path):
     def again():

@@ -43,7 +43,6 @@ def mixed(objective: str) -> tuple[str | tuple[str, ...], models.Members]:
     return objective, models.members({objective: {models.OBJECTIVES[objective].swept: [2.0, 8.0]}}, seeds=2)
 
 
-@pytest.mark.slow_cases("network0-mixed", "network1-mixed", "network1-factor")
 @pytest.mark.parametrize("objective", ["mixed", "factor"])
 @pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
 def test_together_apart_and_alone_agree(objective, network, config, images):
@@ -59,14 +58,12 @@ def test_together_apart_and_alone_agree(objective, network, config, images):
         np.testing.assert_allclose(mapped.losses.loss[i], alone.losses.loss, rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_vmap_of_make_train_is_a_zoo(config, members, images):
     zoo = trained(config, members, images)
     stacked = jax.jit(jax.vmap(models.make_train(config, images)))(members.keys, members.hyperparameters)
     assert largest_difference(stacked.params, zoo.params) < 1e-5
 
 
-@pytest.mark.slow
 def test_members_over_two_devices_are_the_members_of_one(config, members, images):
     three = members.keys[:3], jax.tree.map(lambda leaf: leaf[:3], members.hyperparameters)
     one = models.train(config, *three, data=images, devices=jax.devices()[:1])
@@ -76,14 +73,12 @@ def test_members_over_two_devices_are_the_members_of_one(config, members, images
     assert largest_difference(two.params, one.params) < 1e-6
 
 
-@pytest.mark.slow
 def test_members_at_once_do_not_matter(config, members, images):
     whole = trained(config, members, images, execution="vmap")
     parts = trained(config, members, images, execution="vmap", members_at_once=3, devices=jax.devices()[:1])
     assert largest_difference(parts.params, whole.params) < 1e-5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["beta", "beta_tc", "factor"])
 @pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
 def test_micro_batches_do_not_matter(objective, network, config, images):
@@ -93,7 +88,6 @@ def test_micro_batches_do_not_matter(objective, network, config, images):
     assert largest_difference(parts.params, whole.params) < 1e-5
 
 
-@pytest.mark.slow
 def test_temporary_memory_grows_with_the_members_together(config, members, images):
     source = as_source(images)
     config = train_module.resolved_config(config, source)
@@ -102,7 +96,6 @@ def test_temporary_memory_grows_with_the_members_together(config, members, image
     assert 0 < one < eight < 20 * one
 
 
-@pytest.mark.slow
 def test_a_sweep_and_a_longer_run_compile_nothing_new(config, images):
     counts = []
     for beta, steps in ((1.0, 12), (7.0, 12), (3.0, 30)):
@@ -143,7 +136,6 @@ def test_one_member_that_overflows_stops_alone(config, images):
         np.testing.assert_array_equal(left[others], right[others])
 
 
-@pytest.mark.slow
 def test_bfloat16_is_near_and_keeps_float32_parameters(config, members, images):
     config = dataclasses.replace(config, steps=60)
     full = trained(config, members, images, log_every=60)
@@ -194,7 +186,6 @@ def discriminator_loss(params, joint, permuted):
     return -0.5 * jax.nn.log_softmax(real)[:, 0].mean() - 0.5 * jax.nn.log_softmax(fake)[:, 1].mean()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("order", ["simultaneous", "split_batch", "sequential"])
 def test_the_discriminator_is_updated_in_its_order(order, images):
     vae, before, after, losses, (_, noise, update_key), batch = factor_step(order, images)
@@ -214,7 +205,6 @@ def test_the_discriminator_is_updated_in_its_order(order, images):
     assert largest_difference(after.discriminator, by_hand_adam(before.discriminator, gradients)) < 1e-4
 
 
-@pytest.mark.slow_cases("False")
 @pytest.mark.parametrize("sees", [False, True])
 def test_the_autoencoder_sees_the_discriminators_loss_only_if_asked(sees, images):
     vae, before, after, losses, (_, noise, _), batch = factor_step(

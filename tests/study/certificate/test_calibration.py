@@ -49,7 +49,6 @@ def made(tmp_path_factory):
     return plan, out, calibrate(plan, out)
 
 
-@pytest.mark.slow
 def test_scores_have_the_shapes_that_are_promised(made):
     _, _, found = made
     assert found.cases["mig"].shape == (8, 3)
@@ -97,7 +96,6 @@ def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypat
     np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
 
 
-@pytest.mark.slow
 def test_metrics_of_one_relation_share_a_program_and_say_what_each_says_alone(made, tmp_path, monkeypatch):
     _, _, found = made
     plans, run = [], calibration.score_part
@@ -176,7 +174,6 @@ def test_tables_and_figures_are_written(made, tmp_path):
     assert rows[-1]["passed"] == "pass"
 
 
-@pytest.mark.slow
 def test_the_command_line_runs_it(tmp_path, capsys):
     given = ["study", "run", "calibration", "--metrics", "mig", "--seeds", "2", "--train-samples", "300", "--out"]
     assert cli.main([*given, str(tmp_path)]) == 0
@@ -199,7 +196,6 @@ def test_table_two_is_set_beside_what_its_settings_score():
     assert (round(measured.value, 3), measured.spread) == (0.554, 0)
 
 
-@pytest.mark.slow
 def test_the_sweeps_move_what_they_should(tmp_path):
     """Figures 1 to 3 of Julka et al. 2024 at a tenth of its samples."""
     names = ("mig", "mig_sup", "dcimig", "modularity", "sap_r2", "dci_lasso", "edi")
@@ -231,7 +227,6 @@ def test_the_sweeps_move_what_they_should(tmp_path):
     assert (np.diff(mean["noise"]["edi.explicitness"]) < 0).all()
 
 
-@pytest.mark.slow
 def test_edi_rows_of_table_two_are_the_papers(tmp_path):
     """25 seeds of 50,000 samples by the authors' form; the paper prints two digits cut, 0.99 for what is 1."""
     plan = Calibration.of({"edi": table_two_metrics()["edi"]}, warp=(), rotation=(), noise=(), sizes=())
@@ -241,7 +236,6 @@ def test_edi_rows_of_table_two_are_the_papers(tmp_path):
         assert measured.value == pytest.approx(row.values[case], abs=0.03), (row.key, case)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seeds", "apart"), [("sap", 5, 0.04), ("dci", 1, 0.08)])
 def test_rows_of_table_two_that_the_released_code_would_not_give(tmp_path, name, seeds, apart):
     """SAP is a gap of accuracies, DCI of trees that classify; the code has squared correlations and a lasso."""
@@ -253,7 +247,6 @@ def test_rows_of_table_two_that_the_released_code_would_not_give(tmp_path, name,
         assert measured.value == pytest.approx(row.values[case], abs=apart), (row.key, case)
 
 
-@pytest.mark.slow
 def test_metrics_that_hold_a_factor_have_bins_in_sweeps(tmp_path):
     """Factors of sweeps are continuous: without bins nothing could be held, and every vote was right."""
     few = {"num_train": 400, "num_eval": 300}
@@ -278,7 +271,6 @@ def test_metrics_that_hold_a_factor_have_bins_in_sweeps(tmp_path):
     assert made.sweeps["rotation"]["factor_vae"].mean(axis=1)[1] < 0.8
 
 
-@pytest.mark.slow
 def test_newer_metrics_respond_to_what_they_claim(tmp_path):
     sizes = {"case_samples": 4000, "sweep_samples": 1500, "num_factors": 4, "sizes": ()}
     sweeps = {"warp": (0.0, 0.5), "rotation": (0.0, 0.5), "noise": (0.0, 0.4)}

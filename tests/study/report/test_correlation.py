@@ -128,7 +128,6 @@ def test_fewer_than_three_seeds_have_no_interval(seeds):
     assert np.isnan(found.low)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 5, 10])
 def test_intervals_over_seeds_cover_the_mean_as_often_as_they_say(count):
     """95 % of 2,000 tables, within two errors (half a percent each) of 0.93 to 0.97; percentiles: 73, 83 and 90 %."""

@@ -24,7 +24,6 @@ def page(tmp_path_factory):
     return write_report(dataclasses.replace(tiny(), title=NASTY, name=NASTY), out).read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_it_holds_its_pictures_and_fetches_nothing(page):
     assert page.count("data:image/png;base64,") >= 8
     assert not re.search(r'(src|href)="(?!data:|#|results\.csv)', page)
@@ -47,7 +46,6 @@ def test_columns_of_text_are_aligned_to_the_left_with_their_heads():
     assert '<td class="words">mig</td><td>0.5</td><td class="words"><div' in text
 
 
-@pytest.mark.slow
 def test_downstream_tasks_are_set_against_metrics(tmp_path):
     study = tiny(metrics={"mig": METRICS["mig"], "downstream_logistic": Direct(Spec(downstream_logistic))})
     run(study, tmp_path)

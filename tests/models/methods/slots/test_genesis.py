@@ -131,7 +131,6 @@ def double(tree):
     return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
 
 
-@pytest.mark.slow_cases("False")
 @pytest.mark.parametrize("regularized", [True, False])
 def test_loss_and_gradients(regularized):
     method = dataclasses.replace(SMALL, regularized=regularized)
@@ -161,12 +160,10 @@ def test_loss_and_gradients(regularized):
     out.assert_gradients(gradients, numeric, model.params, without=(*biases, *priors))
 
 
-@pytest.mark.slow
 def test_micro_batches_have_the_update_of_the_batch():
     out.assert_micro_batches(SMALL, begun(), SETTINGS)
 
 
-@pytest.mark.slow
 def test_an_update_moves_the_multiplier():
     state, source, key = begun(), out.source(), jax.random.key(9)
     new, losses = UPDATE(state, jnp.int32(0), key, SETTINGS, source)
@@ -182,7 +179,6 @@ def test_an_update_moves_the_multiplier():
     np.testing.assert_allclose(then.loss, error + factor * (losses.kl + losses.mask_kl), rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_slots_are_means_by_running_moments_and_masks_sum_to_one():
     model, images = begun().model, out.pictures()
     silence = np.zeros((2, 3, 1, 1))

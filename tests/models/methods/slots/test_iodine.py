@@ -146,7 +146,6 @@ def begun(method):
     return state._replace(model=model._replace(statistics={"deviation": jnp.float32(SIGMA)}))
 
 
-@pytest.mark.slow_cases("unregularized", "output")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_loss_and_gradients(name):
     method = dataclasses.replace(SMALL, **VARIANTS[name])
@@ -170,13 +169,11 @@ def test_loss_and_gradients(name):
     out.assert_gradients(gradients, lambda p: loss(method, p, fixed, normal, images)[0], model.params, without=without)
 
 
-@pytest.mark.slow
 def test_micro_batches_have_the_update_of_the_batch():
     without = "decoder/last/bias"  # the bias of all logits has the sign of rounding
     out.assert_micro_batches(SMALL, begun(SMALL), SETTINGS, without=without)
 
 
-@pytest.mark.slow
 def test_updates_are_read_from_the_cell_state():
     """The released code takes output and cell for cell and output."""
     model, images = begun(SMALL).model, jnp.float32(out.pictures(2))
@@ -205,7 +202,6 @@ def test_permuted_noise_permutes_slots():
     np.testing.assert_allclose(same[0], same[1], rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_slots_are_last_means_and_masks_sum_to_one():
     model, images = begun(SMALL).model, out.pictures(3)
     slots = jax.jit(SMALL.represent)(model, jnp.float32(images))

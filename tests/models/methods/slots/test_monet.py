@@ -93,7 +93,6 @@ def begun(method):
     return state._replace(model=state.model._replace(params=out.jittered(state.model.params)))
 
 
-@pytest.mark.slow_cases("decoder", "unregularized", "exact")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_loss_and_gradients(name):
     method = dataclasses.replace(SMALL, **VARIANTS[name])
@@ -111,7 +110,6 @@ def test_loss_and_gradients(name):
     out.assert_gradients(gradients, lambda params: loss(method, params, 1.7, normal, images)[0], model.params)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("regularized", [True, False])
 def test_an_update_descends_and_moves_the_multiplier(regularized):
     method = dataclasses.replace(SMALL, regularized=regularized)
@@ -144,13 +142,11 @@ def test_an_update_descends_and_moves_the_multiplier(regularized):
     np.testing.assert_allclose(new.geco.multiplier, np.exp(10 * 1e-5 * 64**2 / 24 * slack), rtol=1e-4)
 
 
-@pytest.mark.slow
 def test_micro_batches_have_the_update_of_the_batch():
     without = "decoder/last/bias"  # the bias of all logits has the sign of rounding
     out.assert_micro_batches(SMALL, begun(SMALL), SETTINGS, without=without)
 
 
-@pytest.mark.slow_cases("False")
 @pytest.mark.parametrize("decoder_masks", [False, True])
 def test_slots_are_means_and_masks_sum_to_one(decoder_masks):
     method = dataclasses.replace(SMALL, decoder_masks=decoder_masks)
