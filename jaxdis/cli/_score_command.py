@@ -112,25 +112,34 @@ class Score:
         terminal.start(self.cache)
         plan, named, several = self._plan(), named_files(paths), len(paths) > 1
         terminal.first_sign("scoring")
-        file_scores, factors, refused, notes = {}, {}, {}, []
+        file_scores, factors, refused, notes, said = {}, {}, {}, [], set()
         write = tables.now_and_then(lambda scores: self._write(scores, factors, several, last=False))
-        for number, group in enumerate(self._groups(named, refused, several)):
-            first, *others = group
-            self._say_factors(group, factors)
-            if several and not number:
-                tables.say_seconds(group[first], plan, len(paths), self.bootstrap, null.count)
-            try:
-                name = f"{first} and {len(others)} more" if others else first
-                with terminal.naming(name) if several else contextlib.nullcontext():
-                    scored = self._scored(group, plan, file_scores, write, several)
-            except ValueError as error:
-                if not several:
-                    raise
-                refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
-                continue
-            file_scores.update(scored)
-            notes.append((scored[first].notes, sum(len(scores.members) for scores in scored.values())))
-            write(lambda: file_scores)
+        at_once = not several or self.levels or self._metrics(plan) == "standard"
+        whole = []  # the first groups, as long as they are few
+        for number, some in enumerate([plan] if at_once else tables.in_turn(plan)):
+            notes.append([])
+            left = {name: path for name, path in named.items() if name not in refused}
+            for group in whole if number and len(whole) == 1 else self._groups(left, refused, several):
+                first, *others = group
+                if number == 0:
+                    self._say_factors(group, factors)
+                    whole = [*whole, group][:2]
+                if several and number == 0 and group is whole[0]:
+                    tables.say_seconds(group[first], plan, len(paths), self.bootstrap, null.count)
+                try:
+                    name = f"{first} and {len(others)} more" if others else first
+                    with terminal.naming(name, said) if several else contextlib.nullcontext():
+                        scored = self._scored(group, some, file_scores, write, several)
+                except ValueError as error:
+                    if not several:
+                        raise
+                    refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
+                    continue
+                for name, scores in scored.items():
+                    before = [file_scores[name]] if name in file_scores else []
+                    file_scores[name] = tables.merged([*before, scores], plan)
+                notes[-1].append((scored[first].notes, sum(len(scores.members) for scores in scored.values())))
+                write(lambda: file_scores)
         if file_scores:
             for last in (False, True):
                 self._write(file_scores, factors, several, last=last)  # before a terminal that may fail
@@ -293,13 +302,17 @@ class Score:
         """A callback that also writes what has arrived of the files that are being scored, beside what is known."""
         if not (self.csv or self.json):
             return told
-        from jaxdis.cli._score_tables import by_file
+        from jaxdis.cli._score_tables import by_file, merged
 
         tables = []
 
+        def all_known():
+            found = by_file(tables, names)
+            return {**known, **{n: merged([known[n], own]) if n in known else own for n, own in found.items()}}
+
         def write_too(scores):
             tables.append(scores)
-            write(lambda: {**known, **by_file(tables, names)})
+            write(all_known)
             told(scores)
 
         return write_too

@@ -1,6 +1,7 @@
 """Scores of files: in which turn they are computed, what has arrived, and tables for a terminal, as CSV and as JSON."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -17,10 +18,13 @@ from jaxdis._core.finite import finite, mean
 from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation import _costs as costs
 from jaxdis.evaluation._costs import Load, Size
+from jaxdis.evaluation._run import seconds_of, stages_of
 from jaxdis.evaluation._score_table import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, together
 from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics._metric import Column
 
+# Metrics that take no longer for 10,000 samples, in seconds, are computed for all files before any other.
+QUICK = 0.1
 # With more files, each has a row instead of a column.
 MOST_COLUMNS = 4
 # With more files, the table shows the best and the worst.
@@ -32,6 +36,13 @@ LONGEST_METRIC = 24
 # Behind an error that the bias exceeds, and what it means.
 BIASED = "*"
 REMARK = "* The bias by bootstrap exceeds the error: with more samples the score would be another one."
+
+
+def in_turn(plan: Mapping) -> list[Mapping]:
+    """The metrics that are computed for all files before the next ones: the quick ones, then stage by stage."""
+    stages = stages_of(tuple(plan.items()))
+    quick = [each for stage in stages if seconds_of(stage) <= QUICK for each in stage]
+    return [dict(each) for each in (quick, *(stage for stage in stages if seconds_of(stage) > QUICK)) if each]
 
 
 def say_seconds(arrays, plan: Mapping, count: int, bootstrap: int, null: int) -> None:
@@ -80,6 +91,26 @@ def by_file(arrived: Sequence[Scores], names: Sequence[str]) -> dict[str, Scores
         if columns:
             found[name] = Scores(columns, {}, arrived[0].factor_names, replicates)
     return found
+
+
+def merged(tables: Sequence[Scores], order: Iterable[str] = ()) -> Scores:
+    """Join the same members' columns from several evaluations, in the metrics' order."""
+    first, *others = tables
+    if not others:
+        return first
+    tables_of = "columns", "parts", "replicates", "nulls", "relations", "axes"
+    fields = {field: {name: each for t in tables for name, each in getattr(t, field).items()} for field in tables_of}
+    places = {metric: place for place, metric in enumerate(order)}
+    columns = sorted(fields["columns"], key=lambda column: places.get(column.metric, len(places)))
+    fields["columns"] = {column: fields["columns"][column] for column in columns}
+    records = [table.evaluation for table in tables if table.evaluation]
+    evaluation = dict(records[0]) if records else {}
+    for record in records[1:]:
+        evaluation |= {name: evaluation.get(name, {}) | record.get(name, {}) for name in ("options", "metrics")}
+        evaluation["held_out"] = evaluation["held_out"] or record["held_out"]
+    for name in ("notes", "errors"):
+        fields[name] = tuple(dict.fromkeys(each for table in tables for each in getattr(table, name)))
+    return dataclasses.replace(first, **fields, evaluation=evaluation)
 
 
 def _whole(arrived: Sequence[Scores], field: str) -> dict:
@@ -135,7 +166,8 @@ def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) 
 def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, several: bool, out: Path | None) -> None:
     """Print what fits: one file as a table, a few beside each other, a row for each up to twenty, or a summary.
 
-    ``notes`` are those on files that were scored together, and how many members these have.
+    ``notes`` are, for metrics computed in turn, those on files that were scored together, and how many members these
+    have.
     """
     if not several:
         ((name, scores),) = file_scores.items()
@@ -148,7 +180,7 @@ def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, severa
         _print_several(file_scores)
     if len(file_scores) <= MOST_ROWS and any(_mark(s, column) for s in file_scores.values() for column in s):
         terminal.write(REMARK)
-    for line in together(added(notes)):
+    for line in together(tuple(note for tables in notes for note in added(tables))):
         terminal.write_sentence(line)
 
 

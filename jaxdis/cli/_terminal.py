@@ -174,10 +174,17 @@ def _warn_of_the_cache(fault: str) -> None:
 
 
 @contextlib.contextmanager
-def naming(name: str):
-    """Begin warnings with a name."""
+def naming(name: str, said: set[str]):
+    """Begin warnings with a name, and give each once, though metrics are computed in several calls."""
+
+    def show(message, *_):
+        line = f"{name}: {message}"
+        if line not in said:
+            said.add(line)
+            warn(line)
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: warn(f"{name}: {message}")
+        warnings.showwarning = show
         yield
 
 

@@ -293,6 +293,24 @@ def test_what_was_computed_for_many_files_is_kept(folder, monkeypatch, rows_of_t
     assert all(float(row["mig"]) > 0 for row in rows)
 
 
+def test_quick_metrics_are_computed_for_all_files_first(folder, monkeypatch, rows_of_two):
+    monkeypatch.setattr("jaxdis.cli._score_tables.seconds_of", lambda stage: stage[0][0] == "sap_r2")
+    calls, metrics = interrupted_at(99, monkeypatch), ["--metrics", "sap_r2", "mig", "mcc"]
+    rows = scored(folder, *metrics, "--json", str(folder / "scores.json"))
+    assert calls == [(2, ["mig", "mcc"])] * 3 + [(2, ["sap_r2"])] * 3
+    monkeypatch.undo()
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+    (alone,) = scored(folder, *metrics, "--json", str(folder / "alone.json"), files="run3.npz")
+    together = json.loads((folder / "scores.json").read_text())["run3.npz"]
+    expected = json.loads((folder / "alone.json").read_text())
+    assert together.keys() == expected.keys()
+    assert {**together["evaluation"], "metrics": 0} == {**expected["evaluation"], "metrics": 0}
+    assert together["evaluation"]["metrics"] == expected["evaluation"]["metrics"]
+    for column, value in alone.items():
+        if column not in ("member", "factors", "evaluation"):
+            assert float(rows[3][column]) == pytest.approx(float(value), abs=1e-6), column
+
+
 def test_notes_and_times_are_about_all_files(tmp_path, monkeypatch, capsys, caplog, rows_of_two):
     """As many members are at chance, and as many seconds announced, as if all were one zoo."""
     rng = np.random.default_rng(1)
