@@ -5,6 +5,7 @@ Bytes are what programs for CPUs take, as the compiler analyzes them; ``tests/ev
 Seconds were measured on one core by ``python -m benchmarks.measure_seconds``, which writes the table.
 """
 
+import bisect
 import contextlib
 import contextvars
 import functools
@@ -221,11 +222,25 @@ def _refusal(plan: Plan, large: dict[str, float], free: float, load: Load) -> st
     ways.append('pass on_memory="skip"')
     if load.at_once > 1 and max(map(load._replace(at_once=1).bytes, metrics)) <= free:
         ways.append("pass batch_size=1")
-    ways.append("take fewer codes")
+    if fewer := _codes_that_fit(metrics, free, load._replace(at_once=1)):
+        ways.append(f"take {fewer:,} codes at most")
     return (
         f"metrics: must fit the memory that is free, {in_words(free)}, got {needing} for {load.size.codes:,} codes; "
         + ", or ".join(ways)
     )
+
+
+def _codes_that_fit(metrics: list[Metric], free: float, load: Load) -> int:
+    """The most codes with which all metrics would fit, to two digits; 0 if none would."""
+
+    def fits(codes: int) -> bool:
+        arrays = load.member_bytes * codes // load.size.codes
+        fewer = load._replace(size=load.size._replace(codes=codes), member_bytes=arrays)
+        return max(map(fewer.bytes, metrics)) <= free
+
+    most = bisect.bisect_left(range(1, load.size.codes), True, key=lambda codes: not fits(codes))
+    unit = 10 ** max(0, len(str(most)) - 2)
+    return most // unit * unit
 
 
 @contextlib.contextmanager
