@@ -19,7 +19,7 @@ from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
 from jaxdis.metrics import metric
 from jaxdis.study import STUDIES, Store, Study, Training
-from jaxdis.study.certificate._certificate import Calibration
+from jaxdis.study.certificate import Calibration
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """Compute cells: train, encode or score a batch of members together, and publish each under its own id."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -154,18 +154,23 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
 
 def sample_losses(zoo: models.Zoo, training: Training, sampling: Sampling) -> dict[str, np.ndarray]:
     """What the models make of the study's samples, means in nats, each ``[m]``: the fields of ``Evidence``."""
-    samples, key = samples_of(training, sampling), jax.random.key(sampling.seed)
-    total, renderer, n = 0.0, Images.of(samples.render), sampling.train
-    for start in range(0, n, RENDER_BATCH):
-        noise = jax.random.fold_in(key, start)
-        images = _drawn(renderer, samples.train.values[start : start + RENDER_BATCH], noise)
+    samples, total = samples_of(training, sampling), 0.0
+    for images, noise in _in_batches(samples.render, samples.train.values, jax.random.key(sampling.seed)):
         total = total + np.array(evidence(zoo, images, noise)) * len(images)
-    return {f"sample_{name}": column / n for name, column in zip(Evidence._fields, total, strict=True)}
+    return {f"sample_{name}": column / sampling.train for name, column in zip(Evidence._fields, total, strict=True)}
 
 
 @jax.jit
-def _drawn(renderer: Images, rows, key):
+def rendered(renderer: Images, rows, key):
     return renderer(rows, key)
+
+
+def _in_batches(render: Callable, rows, key) -> Iterator[tuple]:
+    """Images, and the random key of each batch of them."""
+    renderer = Images.of(render)
+    for start in range(0, len(rows), RENDER_BATCH):
+        noise = jax.random.fold_in(key, start)
+        yield rendered(renderer, rows[start : start + RENDER_BATCH], noise), noise
 
 
 def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
@@ -247,11 +252,7 @@ def training_data(training: Training):
     space, render = _seen(training, dtype="uint8")
     factor_key, image_key = jax.random.split(jax.random.key(training.pool))
     rows = space.sample(factor_key, training.pool)
-    renderer, parts = Images.of(render), []
-    for start in range(0, training.pool, RENDER_BATCH):
-        noise = jax.random.fold_in(image_key, start)
-        parts.append(np.asarray(_drawn(renderer, rows[start : start + RENDER_BATCH], noise)))
-    images = np.concatenate(parts)
+    images = np.concatenate([np.asarray(batch) for batch, _ in _in_batches(render, rows, image_key)])
     return (images, np.asarray(rows)) if training.config.method.needs_labels else images
 
 

@@ -1,7 +1,6 @@
 """Studies by name, as functions of their sizes: the quickstart, and those that papers register."""
 
-import importlib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxdis._core.options import Count, checked
@@ -47,30 +46,5 @@ def quickstart(
     return Study.of("quickstart", trainings, metrics, sampling=sampling, title=title)
 
 
-class Studies(MutableMapping[str, Callable[..., Any]]):
-    """Studies by name. Papers, which stand above, add theirs when they are loaded, which the first look-up does."""
-
-    def __init__(self, rows: Mapping[str, Callable[..., Any]]):
-        self._rows = dict(rows)
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        return self._complete()[name]
-
-    def __setitem__(self, name: str, make: Callable[..., Any]) -> None:
-        self._rows[name] = make
-
-    def __delitem__(self, name: str) -> None:
-        del self._rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._complete())
-
-    def __len__(self) -> int:
-        return len(self._complete())
-
-    def _complete(self) -> dict[str, Callable[..., Any]]:
-        importlib.import_module("jaxdis.papers")
-        return self._rows
-
-
-STUDIES = Studies({"quickstart": quickstart})
+# Papers, which stand above, add theirs when they are loaded, as for ``jaxdis.study.STUDIES``.
+STUDIES: dict[str, Callable[..., Any]] = {"quickstart": quickstart}

@@ -15,7 +15,7 @@ from jaxdis.papers.harness import Beside, Finished, Measured, Part, exact, print
 from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._printed import Row, words_in
 from jaxdis.papers.harness._printed import Table as Printed
-from jaxdis.papers.harness._verdict import by_member, by_seed, of_values, share
+from jaxdis.papers.harness._verdict import by_member, by_seed, of_values, per_data, share
 from jaxdis.study import _compute_cells as compute_cells
 from jaxdis.study._definition import Member, Sampling, Training
 from jaxdis.study.report._statistics import Table, spearman
@@ -159,25 +159,22 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
         """One model's mean minus another's; undefined where one was not trained."""
         return lambda t: mean(t[column][t["model"] == first]) - mean(t[column][t["model"] == second])
 
-    def regular(data: str) -> Table:
-        return zoo.of(data=data, regularized=True)
-
     falls = {(d, m): _fall(zoo, d, m, "property.disentanglement") for d, m in zoo.each()}
-    orders = {"ARI of (Att.) minus (Dec.)": (ARI, "monet_att", "monet_dec")}
-    orders["object D of (Dec.) minus (Att.)"] = (OBJECT_D, "monet_dec", "monet_att")
+    trained = zoo.of(regularized=True)
+    orders = {
+        "ARI of (Att.) minus (Dec.)": between(ARI, "monet_att", "monet_dec"),
+        "object D of (Dec.) minus (Att.)": between(OBJECT_D, "monet_dec", "monet_att"),
+    }
     parts_by_claim = {
         "ablation_lowers_property": [
             Part(f"{data}, {model}: regularized minus (R)", fall, above=0) for (data, model), fall in falls.items()
         ],
         "ablation_lowers_object": [_most(zoo, "object.disentanglement", 1)],
         "ablation_raises_ari": [_most(zoo, "ari", -1)],
-        "object_against_ari": [
-            Part(data, by_member(zoo.of(data=data), lambda t: spearman(t[OBJECT_D], t[ARI])), below=0.5)
-            for data in zoo.data
-        ],
+        "object_against_ari": per_data(zoo.table, lambda t: spearman(t[OBJECT_D], t[ARI]), by=by_member, below=0.5),
         "dec_above_att": [
-            Part(f"{data}: {title}", by_seed(regular(data), between(*order)), above=0)
-            for data in zoo.data
+            Part(f"{data}: {title}", by_seed(rows, order), above=0)
+            for data, rows in readings.each_data(trained)
             for title, order in orders.items()
         ],
         "low_at_start": [
@@ -186,7 +183,8 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
             for name, values in columns.items()
         ],
         "genesis_best": [
-            Part(f"{data}: GENESIS minus the best other", by_seed(regular(data), _lead), above=0) for data in zoo.data
+            Part(f"{data}: GENESIS minus the best other", by_seed(rows, _lead), above=0)
+            for data, rows in readings.each_data(trained)
         ],
         "object_d_is_c": [
             Part("object level, largest |D − C|", exact(_apart(zoo, "object")), below=0.025),

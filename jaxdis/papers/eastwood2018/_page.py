@@ -242,10 +242,6 @@ def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
     return parts_by_claim
 
 
-# Printed columns of Table 1 → quantities.
-MEANS = {"disentanglement": "disentanglement", "completeness": "completeness", "nrmse": "error"}
-
-
 def content(made: Reproduction) -> Content:
     finished = made.finished("teapots")
     numbers = Numbers.read(finished.store, finished.members)
@@ -304,7 +300,7 @@ def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
 def _entry(table: str, column: str, numbers: Numbers, model: str, regressor: str) -> np.ndarray:
     """Our numbers of a printed cell, one per seed."""
     if table == "table_1":
-        return numbers.mean(model, regressor, MEANS[column])
+        return numbers.mean(model, regressor, "error" if column == "nrmse" else column)
     is_mean = column in ("average", "weighted_average")
     if table.startswith("table_5"):
         return numbers.error(model, regressor, "mean" if is_mean else column, unseen=True)

@@ -206,19 +206,8 @@ def floats(plain: Any) -> Any:
 Step = Callable[[str, str, Any], None]
 
 
-class ClaimRow(NamedTuple):
-    """A claim's statistic, what is expected from it, the verdicts on both, and what its models lack."""
-
-    claim: str
-    verdict: str
-    statistic: str
-    value: float
-    low: float
-    high: float
-    above: float
-    below: float
-    part_verdict: str
-    unmet: str
+# Columns of ``claims.csv``: a claim's statistic, what is expected from it, the verdicts on both, what its models lack.
+CLAIM_HEAD = ("claim", "verdict", "statistic", "value", "low", "high", "above", "below", "part_verdict", "unmet")
 
 
 @single_precision
@@ -277,8 +266,8 @@ def write(paper: Paper, made: Reproduction) -> Path:
         for part in finding.parts:
             numbers, verdicts = (*part.interval, part.above, part.below), (finding.verdict, finding.verdict_of(part))
             unmet = "; ".join(finding.unmet)
-            claims.append(ClaimRow(finding.claim.id, verdicts[0], part.name, *numbers, verdicts[1], unmet))
-    write_csv(made.out / "claims.csv", ClaimRow._fields, claims)
+            claims.append((finding.claim.id, verdicts[0], part.name, *numbers, verdicts[1], unmet))
+    write_csv(made.out / "claims.csv", CLAIM_HEAD, claims)
     publish(path, render(printed_in(paper.package), content, list(made.studies)).encode(), replace=True)
     return path
 

@@ -15,7 +15,7 @@ from jaxdis.models import Config, LabelledPartition, Method, Mlp, Pca, Stacks, V
 from jaxdis.study._definition import FEWEST_SAMPLES, Sampling, Study, Training
 from jaxdis.study._library import QUICK_POOL
 from jaxdis.study._run_study import Work
-from jaxdis.study.certificate._certificate import Calibration
+from jaxdis.study.certificate import Calibration
 
 # Operations per second that training on an H100 is taken to reach where sizes are cut to an hour or a day: a tenth of
 # its peak in float32. Not measured.

@@ -11,6 +11,7 @@ has a 90 % interval (:func:`jaxdis.study.report._statistics.student_interval`).
 Statistics on settings are resampled by seed, those on members by member. An exact statistic's interval is a point.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -110,20 +111,20 @@ def by_member(table: Table, statistic: Callable[[Table], float]) -> Interval:
 
 def per_data(
     table: Table,
-    statistic: Callable,
+    statistic: Callable | Mapping[str, Callable],
     name: str = "",
     *,
     models: Collection[str] = (),
     by: Callable = by_seed,
     **expected,
 ) -> list[Part]:
-    """A statistic of each data set, or of each of these models on each data set that has it."""
-    parts = []
+    """A statistic, or several by name, of each data set, or of each of these models on each data set that has it."""
+    parts, statistics = [], statistic if isinstance(statistic, Mapping) else {name: statistic}
     for data, rows in readings.each_data(table):
         present = [model for model in models if model in readings.models_of(rows)]
         groups = {f", {m}": readings.of(rows, model=m) for m in present} if models else {"": rows}
-        for group, own in groups.items():
-            parts.append(Part(f"{data}{group}{', ' + name if name else ''}", by(own, statistic), **expected))
+        for (group, own), (words, one) in itertools.product(groups.items(), statistics.items()):
+            parts.append(Part(f"{data}{group}{', ' + words if words else ''}", by(own, one), **expected))
     return parts
 
 

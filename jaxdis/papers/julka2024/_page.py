@@ -1,5 +1,7 @@
 """The page of Julka et al. 2024: Table II, claims about cases and curves, and Figures 1 to 5."""
 
+import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from jaxdis.papers.harness._page import differences_in
 from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.harness._verdict import by_member, findings, of_values, resampled, share
 from jaxdis.study._store import Store
-from jaxdis.study.certificate._certificate import Calibration, CalibrationWork, Certificate, differences_of
+from jaxdis.study.certificate import Calibration, CalibrationWork, Certificate, differences_of
 from jaxdis.study.report._statistics import Interval, Table, spearman, spearman_of_columns
 
 # Columns of Figure 5, and of the figures of sweeps, by their names in print.
@@ -118,6 +120,10 @@ def _fall(curve: np.ndarray) -> float:
     return curve[0] - curve[-1]
 
 
+def _early_fall(alpha: np.ndarray, most: float) -> Callable[[np.ndarray], float]:
+    return lambda curve: curve[0] - curve[alpha <= most].min()
+
+
 def _of_warp(scores: Curves, alpha: np.ndarray) -> dict[str, list[Part]]:
     """§IV-B: codes that are not linear."""
     linear, seeds = ("sap_r2", "dci_lasso.completeness"), scores["mig"].shape[1]
@@ -152,27 +158,19 @@ def _of_warp(scores: Curves, alpha: np.ndarray) -> dict[str, list[Part]]:
 
 def _of_rotation(scores: Curves, alpha: np.ndarray) -> dict[str, list[Part]]:
     """§IV-C: codes that mix neighbors."""
-
-    def rank(curve):
-        return spearman(alpha, curve)
+    rank, last, linear = functools.partial(spearman, alpha), operator.itemgetter(-1), []
+    early, blind = _early_fall(alpha, 0.4), ("beta_vae", "factor_vae")
 
     def line(curve):
         return np.corrcoef(alpha, curve)[0, 1] ** 2
 
-    def early(curve):
-        return curve[0] - curve[alpha <= 0.4].min()
-
-    def last(curve):
-        return curve[-1]
-
-    linear = []
     for name in (*EDI, *DCI):
         linear += _each(scores, "ρ of α and {}", [name], rank, below=-0.9)
         linear += _each(scores, "R² of a line, {}", [name], line)
         linear += _each(scores, "{} at .5", [name], last, above=0)
     return {
         "rotation_linear": linear,
-        "rotation_blind": _each(scores, "fall of {} up to .4", ("beta_vae", "factor_vae"), early, below=0.05),
+        "rotation_blind": _each(scores, "fall of {} up to .4", blind, early, below=0.05),
         "rotation_gap_zero": _each(scores, "{} at .5", ("mig", "sap_r2"), last, below=0.05),
         "rotation_expl": [
             *_each(scores, "change of DCI Expl", ["dci_lasso.informativeness"], np.ptp, below=0.05),
@@ -191,18 +189,10 @@ def _of_noise(scores: Curves, alpha: np.ndarray) -> dict[str, list[Part]]:
         area = {c: np.trapezoid(scores[c][below][:, rows].mean(axis=1), alpha[below]) for c in (*EDI, *DCI)}
         return float(min(area[c] for c in EDI) - max(area[c] for c in DCI))
 
-    def rank(curve):
-        return spearman(alpha, curve)
-
-    def at_last(curve):
-        return curve[last]
-
     def collapse(curve):
         return (curve[middle] - curve[last]) - (curve[0] - curve[middle])
 
-    def early(curve):
-        return curve[0] - curve[alpha <= 0.8].min()
-
+    rank, at_last, early = functools.partial(spearman, alpha), operator.itemgetter(last), _early_fall(alpha, 0.8)
     explicit, gaps = ("edi.explicitness", "dci_lasso.informativeness"), ("mig", "sap_r2", "modularity_ksg")
     area = resampled(scores[EDI[0]].shape[1], outlasts)
     return {

@@ -11,7 +11,7 @@ from jaxdis.papers.harness import Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import HALF_SIZE, with_network
 from jaxdis.study._definition import Sampling, Study, Training
-from jaxdis.study.certificate._certificate import SWEEPS, Calibration
+from jaxdis.study.certificate import SWEEPS, Calibration
 
 # The parts of a calibration, and what leaves each of them out.
 NO_CASES, NO_SWEEPS, NO_SIZES = {"case_samples": 0}, dict.fromkeys(SWEEPS, ()), {"sizes": ()}

@@ -251,13 +251,11 @@ def agreement(table: Table) -> dict[str, list[Part]]:
     def discordant(rows):
         return readings.discordant(rows["mig"], rows["dci.disentanglement"])
 
-    closer, dci = "share of pairs closer than", "dci.disentanglement"
-    closest = [
-        *per_data(
-            table, rank_of(("beta_vae", "factor_vae")), f"{closer} BetaVAE and FactorVAE", by=by_member, below=0.25
-        ),
-        *per_data(table, rank_of(("mig", dci)), f"{closer} MIG and DCI", by=by_member, below=0.25),
-    ]
+    pairs = {"BetaVAE and FactorVAE": ("beta_vae", "factor_vae"), "MIG and DCI": ("mig", "dci.disentanglement")}
+    closest = []
+    for title, pair in pairs.items():
+        words = f"share of pairs closer than {title}"
+        closest += per_data(table, rank_of(pair), words, by=by_member, below=0.25)
     return {
         "metrics_agree": [
             *per_data(sprites, median_of_agreeing, "median ρ", by=by_member, above=0.5),
@@ -293,7 +291,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
     def gap_lead(other):
         return lambda rows: between_matrices("gap", rows) - between_matrices(other, rows)
 
-    same, tail, ranking = [], [], []
+    same = []
     for data, rows in readings.each_data(table):
         for short in MATRICES:
             lead, rho = completeness_lead(short), _rho(f"{short}_gap", f"{short}_{c}")
@@ -301,15 +299,13 @@ def matrices(table: Table) -> dict[str, list[Part]]:
                 Part(f"{data}, {short}: completeness minus disentanglement", by_member(rows, lead), above=0),
                 Part(f"{data}, {short}: ρ with completeness", by_member(rows, rho), above=0.8),
             ]
-        for other in ("mi", "trees"):
-            tail.append(Part(f"{data}, SVM minus {other}", by_member(rows, longer_tail(other)), above=0))
-        for other in (d, "modularity"):
-            ranking.append(Part(f"{data}, gap minus {other}", by_member(rows, gap_lead(other)), above=0))
+    tails = {f"SVM minus {other}": longer_tail(other) for other in ("mi", "trees")}
+    rankings = {f"gap minus {other}": gap_lead(other) for other in (d, "modularity")}
     return {
         "same_matrix_gaps_agree": same,
         "modularity_depends_on_matrix": per_data(table, spread, "range over matrices", by=by_member, above=0.3),
-        "svm_long_tail": tail,
-        "matrix_changes_ranking": ranking,
+        "svm_long_tail": per_data(table, tails, by=by_member, above=0),
+        "matrix_changes_ranking": per_data(table, rankings, by=by_member, above=0),
         "one_to_many_rare": per_data(table, low, "share of members", by=by_member, below=0.1),
     }
 
@@ -360,14 +356,11 @@ def downstream(table: Table) -> dict[str, list[Part]]:
     for name in UNSUPERVISED:
         rho = [spearman(rows[name], rows[task]) for _, rows in readings.each_data(table) for task in tasks]
         both.append(min(rho) < 0 < max(rho))
+    others = [name for name in COLUMNS if name != "modularity"]
+    pairs = {f"{name}, {task.split('_')[1]}": _rho(name, task) for name in others for task in tasks}
+    thirds = {f"highest minus lowest third of {name}": _thirds(name) for name in ("dci.disentanglement", "mig")}
     return {
-        "downstream_correlates": [
-            Part(f"{data}, {name}, {task.split('_')[1]}", by_member(rows, _rho(name, task)), above=0)
-            for data, rows in readings.each_data(readings.of(table, data=SPRITES))
-            for name in COLUMNS
-            for task in tasks
-            if name != "modularity"
-        ],
+        "downstream_correlates": per_data(readings.of(table, data=SPRITES), pairs, by=by_member, above=0),
         "no_efficiency": [
             Part("largest ρ that a metric keeps on every data set", by_member(table, strongest_on_all), below=0.3),
             *per_data(table, loss, "efficiency minus accuracy", by=by_member, below=0),
@@ -381,11 +374,7 @@ def downstream(table: Table) -> dict[str, list[Part]]:
             Part("ρ of efficiency with accuracy, annealed", by_member(rows, _rho(efficiency, tasks[0])), below=0)
             for _, rows in readings.each_data(annealed)
         ],
-        "groups_by_score": [
-            Part(f"{data}, highest minus lowest third of {name}", by_member(rows, _thirds(name)), above=0)
-            for data, rows in readings.each_data(table)
-            for name in ("dci.disentanglement", "mig")
-        ],
+        "groups_by_score": per_data(table, thirds, by=by_member, above=0),
         "unsupervised_downstream": [Part("share of scores with both signs", verdicts.share(both), above=0.5)],
     }
 

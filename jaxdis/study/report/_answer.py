@@ -88,8 +88,9 @@ def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
     return Lead(best, second, abs(first.difference), first.p, first.members, worst, min(1.0, last.p * pairs))
 
 
-def best_member(subject: Subject, ranked: Ranking) -> int:
-    """Of the members with the best overall setting, the row with the best mean rank."""
+def best_member(subject: Subject, names: Sequence[str]) -> int:
+    """Of the members with the best setting by these columns, the row with the best mean rank."""
+    ranked = ranking(subject, names)
     columns = [(1 if subject.lower_is_better(name) else -1) * subject.table[name] for name in ranked.columns]
     rank = np.mean([stats.rankdata(np.nan_to_num(column, nan=np.inf)) for column in columns], axis=0)
     rows = np.array(subject.settings) == ranked.settings[ranked.order[0]]

@@ -23,7 +23,7 @@ from jaxdis.models._zoo import reconstructions, traversals
 from jaxdis.models.methods.slots._base import SlotMethod
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups
-from jaxdis.study._compute_cells import member_zoo, samples_of, scenes_of
+from jaxdis.study._compute_cells import member_zoo, rendered, samples_of, scenes_of
 from jaxdis.study._definition import Member, Study, metric_of
 from jaxdis.study._store import Store
 from jaxdis.study.report import _statistics as results
@@ -225,9 +225,6 @@ _PERCENT = [(12, 47, 71), (100, 50, 5), (17, 63, 17), (84, 15, 16), (58, 40, 74)
 COLORS = (np.array(_PERCENT) / 100).astype(np.float32)
 
 
-_draw = jax.jit(lambda images, rows, key: images(rows, key))
-
-
 class _Closer:
     """A member's zoo, samples and codes, and the pictures made of them."""
 
@@ -281,12 +278,12 @@ class _Closer:
         return f"<p>Each row changes one code from −2 to 2{unit} and keeps the others.</p>{sheet}"
 
     def _images(self, count: int) -> np.ndarray:
-        return np.asarray(_draw(Images.of(self.render), self.factors.values[:count], jax.random.key(0)))
+        return np.asarray(rendered(Images.of(self.render), self.factors.values[:count], jax.random.key(0)))
 
     def _sheet(self) -> str:
         space = DATASETS[self.data].space
         rows = jnp.asarray(factor_traversals(space, jax.random.key(0), STEPS))
-        sheet = np.asarray(_draw(Images.of(self.render), rows, jax.random.key(0)))
+        sheet = np.asarray(rendered(Images.of(self.render), rows, jax.random.key(0)))
         return image(plots.image_grid(sheet, space.names), "the data")
 
 

@@ -25,9 +25,9 @@ from jaxdis.study._definition import Member, Study, cells, metric_of
 from jaxdis.study._store import Store, StoreError, publish
 from jaxdis.study.report import _figures as figures
 from jaxdis.study.report import _sections as sections
-from jaxdis.study.report._answer import answer, best_member, ranking
+from jaxdis.study.report._answer import answer, best_member
 from jaxdis.study.report._figures import RELATION
-from jaxdis.study.report._html import image, page, pictures
+from jaxdis.study.report._html import image, listed, page, pictures
 from jaxdis.study.report._html import table as table_of
 from jaxdis.study.report._subject import Subject
 
@@ -94,7 +94,7 @@ def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
     several = len(np.unique(subject.table["data"])) > 1
     for data, rows in subject.each():
         verdict, chosen = answer(rows), list(rows.headlines().values())
-        row = best_member(rows, ranking(rows, chosen)) if chosen else _best(rows)
+        row = best_member(rows, chosen) if chosen else _best(rows)
         member = members[str(rows.table["id"][row])]
         name = html.escape(f"{subject.setting_of(member.label)}, seed {member.label['seed']}")
         title = f"Which setting disentangles best{' on ' + html.escape(data) if several else ''}?"
@@ -231,7 +231,7 @@ def _opening_of_codes(subject: Subject) -> str:
     if not verdict:
         return ""
     data = f" on {html.escape(str(subject.table['data'][0]))}"
-    row = best_member(subject, ranking(subject, chosen))
+    row = best_member(subject, chosen)
     name, seed = (subject.table[column][row] for column in ("id", "seed"))
     best = html.escape(f"{name} ({subject.settings[row]}, seed {seed})")
     return f"<h2>Which setting disentangles best{data}?</h2>{verdict}<p>Its best member is {best}.</p>"
@@ -257,7 +257,7 @@ def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.nda
     chosen = list(subject.headlines().values())
     if not chosen:
         return ""
-    row = best_member(subject, ranking(subject, chosen))
+    row = best_member(subject, chosen)
     strength = np.nan_to_num(np.asarray(relate(codes[row], factors, RELATION).strength))
     name, parts = subject.table["id"][row], []
     if strength.shape[0] <= MOST_CODES:
@@ -277,6 +277,5 @@ def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.nda
 def _computation(scores: Scores) -> str:
     """Metrics with their options, versions, samples, device and date; and notes on the scores."""
     computed = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "device": jax.devices()[0].device_kind}
-    notes = "".join(f"<li>{html.escape(line)}.</li>" for line in together(scores.notes))
     text = json.dumps(computed | scores.evaluation, indent=1, ensure_ascii=False)
-    return f"<ul>{notes}</ul><pre>{html.escape(text)}</pre>"
+    return f"{listed(together(scores.notes))}<pre>{html.escape(text)}</pre>"

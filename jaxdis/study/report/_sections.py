@@ -16,7 +16,7 @@ from jaxdis.metrics._metric import ASPECTS, Metric
 from jaxdis.study._definition import metric_of
 from jaxdis.study.report import _statistics as results
 from jaxdis.study.report._figures import one_against_others
-from jaxdis.study.report._html import Picture, folded, image, pictures, table
+from jaxdis.study.report._html import Picture, folded, image, listed, pictures, table
 from jaxdis.study.report._subject import Subject
 
 # The metrics of Locatello et al. 2020, Table 1; other scores are drawn only if a study lacks one of them.
@@ -64,7 +64,7 @@ def _notes(subject: Subject) -> str:
         sizes = zip(space.names, space.sizes, strict=True)
         factors = [Known(name, size, size or n, math.log(size or n)) for name, size in sizes]
     lines = together(notes_of(plan, subject.table, factors, subject.samples))
-    return f"<ul>{''.join(f'<li>{html.escape(line)}.</li>' for line in lines)}</ul>" if lines else ""
+    return listed(lines) if lines else ""
 
 
 def _panels(subject: Subject, names: Sequence[str]) -> str:

@@ -216,7 +216,7 @@ def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed
     are never chosen, and a comparison with one is not counted. Members that are repeated, as in a bootstrap over seeds,
     count as often, but not against their own copies.
     """
-    draws, rng = _draws(table, metrics), np.random.default_rng(seed)
+    draws, rng = score_cube(table, metrics), np.random.default_rng(seed)
     kinds = ((False, False), (True, False), (False, True), (True, True))
     return Transfer(*(_share(draws, rng, trials, other_data=data, other_metric=by) for data, by in kinds))
 
@@ -232,32 +232,28 @@ def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]
 
 def medians_by_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """A metric's median over seeds ``[data, settings]``, and the data sets' names."""
-    cube, names = score_cube(table, [metric])
+    cube, names, _ = score_cube(table, [metric])
     return np.array([[median(row) for row in rows] for rows in cube[:, :, :, 0]]), names
 
 
-def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Scores ``[data, settings, seeds, metrics]``, NaN where there is no member, and the data sets' names.
+class Cube(NamedTuple):
+    """Scores ``[data, settings, seeds, metrics]``, NaN where there is no member; data sets, and originals of seeds."""
 
-    Members that share a setting and a seed, but not the combination left out of training, have a place each among the
-    seeds, and so have members that are repeated.
-    """
-    draws = _draws(table, metrics)
-    return draws.cube, draws.data
-
-
-class _Draws(NamedTuple):
-    """Scores ``[data, settings, seeds, metrics]``, data set names, and which seeds are copies of another."""
-
-    cube: np.ndarray
+    scores: np.ndarray
     data: tuple[str, ...]
     original: np.ndarray
 
 
-def _draws(table: Table, metrics: Sequence[str]) -> _Draws:
+def score_cube(table: Table, metrics: Sequence[str]) -> Cube:
+    """The scores of a table as an array.
+
+    Members that share a setting and a seed, but not the combination left out of training, have a place each among the
+    seeds, and so have members that are repeated.
+    """
     data, of_data = np.unique(np.asarray(table["data"]).astype(str), return_inverse=True)
-    seeds, settings = _seeds_of(table), settings_of(table, without=UNSAID)
-    in_full = settings_of(table)
+    held_out = table.get("held_out", np.full(len(table["seed"]), ""))
+    seeds = list(zip(map(float, table["seed"]), map(str, held_out), strict=True))
+    settings, in_full = settings_of(table, without=UNSAID), settings_of(table)
     if len(set(zip(of_data, settings, seeds, strict=True))) < len(set(zip(of_data, in_full, seeds, strict=True))):
         settings = in_full  # which differ in nothing else
     met: Counter = Counter()
@@ -269,19 +265,13 @@ def _draws(table: Table, metrics: Sequence[str]) -> _Draws:
     draws, of_draw = _numbered(copies)
     cube = np.full((len(data), len(settings), len(draws), len(metrics)), math.nan)
     cube[of_data, of_setting, of_draw] = np.stack([np.asarray(table[name], float) for name in metrics], axis=-1)
-    return _Draws(cube, tuple(data), _numbered([seed for seed, _ in draws])[1])
+    return Cube(cube, tuple(data), _numbered([seed for seed, _ in draws])[1])
 
 
 def _numbered(values: Sequence) -> tuple[list, np.ndarray]:
     """Distinct values in the order they first occur, and each value's place among them."""
     places = {value: place for place, value in enumerate(dict.fromkeys(values))}
     return list(places), np.array([places[value] for value in values])
-
-
-def _seeds_of(table: Table) -> list[tuple]:
-    """What tells members under one setting apart: the seed and the combination left out of training."""
-    held_out = table.get("held_out", np.full(len(table["seed"]), ""))
-    return list(zip(map(float, table["seed"]), map(str, held_out), strict=True))
 
 
 def settings_of(table: Table, without: Sequence[str] = ()) -> list[tuple]:
@@ -292,8 +282,8 @@ def settings_of(table: Table, without: Sequence[str] = ()) -> list[tuple]:
     return [tuple("" if value != value else str(value) for value in row) for row in rows]
 
 
-def _share(draws: _Draws, rng, trials: int, *, other_data: bool, other_metric: bool) -> float:
-    cube = draws.cube
+def _share(draws: Cube, rng, trials: int, *, other_data: bool, other_metric: bool) -> float:
+    cube = draws.scores
     data, settings, seeds, metrics = cube.shape
     if seeds < 2 or (other_data and data < 2) or (other_metric and metrics < 2):
         return math.nan

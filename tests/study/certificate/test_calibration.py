@@ -11,10 +11,10 @@ from jaxdis.data.synthetic import CASES
 from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.julka2024._page import beside_table_two
 from jaxdis.papers.julka2024._run import table_two_metrics
+from jaxdis.study import certificate as calibration
+from jaxdis.study import certificate as work
 from jaxdis.study._run_study import Digest
-from jaxdis.study.certificate import _certificate as calibration
-from jaxdis.study.certificate import _certificate as work
-from jaxdis.study.certificate._certificate import (
+from jaxdis.study.certificate import (
     ASPECTS,
     Calibration,
     Certificate,

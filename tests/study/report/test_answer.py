@@ -98,7 +98,7 @@ def test_the_best_member_is_of_the_best_setting():
     columns = {name: column.copy() for name, column in columns.items()}
     for column in columns.values():
         column[0, 1, 2] = 0.99  # one lucky seed of the worst setting
-    row = best_member(subject_of(columns), ranking(subject_of(columns), CHOSEN))
+    row = best_member(subject_of(columns), CHOSEN)
     assert row == 3  # of the first setting, the seed with the highest scores
 
 
@@ -106,7 +106,7 @@ def test_a_member_without_scores_is_not_the_best():
     columns = {name: spread([0.5, 0.1, 0.2]) for name in CHOSEN}
     for column in columns.values():
         column[0, 0, :2] = np.nan
-    assert best_member(subject_of(columns), ranking(subject_of(columns), CHOSEN)) == 3
+    assert best_member(subject_of(columns), CHOSEN) == 3
 
 
 def test_the_best_member_without_headlines_has_the_least_error():

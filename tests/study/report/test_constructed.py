@@ -164,7 +164,7 @@ class TestMissingCells:
         return subject.rows(~lacks)
 
     def test_the_cube_has_a_hole(self, subject):
-        cube, data = score_cube(subject.table, ["mig"])
+        cube, data, _ = score_cube(subject.table, ["mig"])
         assert data == TWO
         assert np.isnan(cube[1, 1]).all()
         assert np.isfinite(np.delete(cube, 1, axis=1)).all()

@@ -72,7 +72,7 @@ def test_undefined_scores_are_not_chosen():
 
 def test_the_cube_has_every_member_once():
     scores = table(lambda data, setting, seed: (DATA.index(data) * 100 + setting[1] * 10 + seed, 0))
-    cube, names = score_cube(scores, ["mig"])
+    cube, names, _ = score_cube(scores, ["mig"])
     assert names == DATA
     assert cube.shape == (3, 8, 6, 1)
     assert sorted(cube.ravel()) == sorted(scores["mig"])
@@ -94,7 +94,7 @@ def test_members_that_differ_in_what_is_left_out_are_all_there():
     first, second = (table(lambda data, setting, seed, up=up: (setting[1] + up, 0)) for up in (0, 0.5))
     both = {name: np.concatenate([first[name], second[name]]) for name in first}
     both["held_out"] = np.repeat(["", "shape 0"], len(first["id"]))
-    cube, _ = score_cube(both, ["mig"])
+    cube, _, _ = score_cube(both, ["mig"])
     assert cube.shape == (3, 8, 12, 1)
     assert sorted(cube.ravel()) == sorted(both["mig"])
 
@@ -112,7 +112,7 @@ def test_repeated_members_count_as_often_but_not_against_themselves():
     rng = np.random.default_rng(4)
     noise = table(lambda *_: rng.normal(size=2))
     twice = {name: np.concatenate([column, column]) for name, column in noise.items()}
-    cube, _ = score_cube(twice, ["mig"])
+    cube, _, _ = score_cube(twice, ["mig"])
     assert cube.shape == (3, 8, 12, 1)
     once, again = (transfer(some, ["mig"], trials=100_000).same_data_same_metric for some in (noise, twice))
     assert again == pytest.approx(once, abs=0.01)  # 100,000 trials err by .0016

@@ -29,7 +29,9 @@ from jaxdis.metrics._plan import Plan, plan_of
 from jaxdis.study._cost import RECORD_BYTES, score_seconds
 from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, run
-from jaxdis.study._store import Store, cell_id, publish
+from jaxdis.study._store import Store, cell_id, number, publish
+
+__all__ = ["Calibration", "CalibrationWork", "Certificate", "Response", "calibrate", "responses"]
 
 # A case is expected high when it has all that the column claims, else low; this is what divides high from low.
 MIDDLE = 0.5
@@ -418,28 +420,6 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
     return {name: scalars(result) for name, result in results.items()}
 
 
-def certificate_of(calibration: Calibration, results: dict) -> Certificate:
-    cases, sweeps, sizes, seconds = {}, {}, {}, {}
-    for (part, name), result in results.items():
-        if part.rows:
-            seconds.setdefault(name, []).append(result["seconds"])
-        for column, values in result["columns"].items():
-            values = np.array([np.nan if value is None else value for value in values], float)
-            if part.rows:
-                sizes.setdefault(column, []).append(values)
-            elif part.kind == "calibration":
-                cases.setdefault(column, []).append(values)
-            else:
-                sweeps.setdefault(part.kind, {})[column] = values.reshape(len(part.points), part.seeds)
-    by_size = (-1, len(synthetic.CASES))
-    return Certificate(
-        {column: np.stack(values) for column, values in cases.items()},
-        sweeps,
-        {column: np.stack(values).reshape(*by_size, calibration.size_seeds) for column, values in sizes.items()},
-        {name: np.reshape(values, by_size).mean(axis=1) for name, values in seconds.items()},
-    )
-
-
 class CalibrationWork:
     """See :class:`jaxdis.study.Work`. A batch's members are a part's number and metric names."""
 
@@ -455,16 +435,16 @@ class CalibrationWork:
 
     def missing(self, store: Store) -> Iterator[Batch]:
         done = store.ids("score")
-        for number, part in enumerate(self._parts):
+        for place, part in enumerate(self._parts):
             ids = self._ids(part)
             for plan in _plans(part, part.readable(self.study.metrics)):
                 names = tuple(name for name, _ in plan if ids[name] not in done)
                 if names:
-                    yield Batch("score", (number, *names), len(names))
+                    yield Batch("score", (place, *names), len(names))
 
     def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
-        number, *names = batch.members
-        part = self._parts[number]
+        place, *names = batch.members
+        part = self._parts[place]
         metrics = dict(part.readable(self.study.metrics))
         results = score_part(part, tuple((name, metrics[name]) for name in names))
         for name in names:
@@ -485,10 +465,27 @@ class CalibrationWork:
 
     def certificate(self, store: Store) -> Certificate:
         """All scores, from the records."""
-        results = {}
-        for part in self._parts:
-            results |= {(part, name): store.result("score", cell) for name, cell in self._ids(part).items()}
-        return certificate_of(self.study, results)
+        cases, sweeps, sizes, seconds = {}, {}, {}, {}
+        results = ((part, *cell) for part in self._parts for cell in self._ids(part).items())
+        for part, name, cell in results:
+            result = store.result("score", cell)
+            if part.rows:
+                seconds.setdefault(name, []).append(result["seconds"])
+            for column, stored in result["columns"].items():
+                values = np.array([number(value) for value in stored])
+                if part.rows:
+                    sizes.setdefault(column, []).append(values)
+                elif part.kind == "calibration":
+                    cases.setdefault(column, []).append(values)
+                else:
+                    sweeps.setdefault(part.kind, {})[column] = values.reshape(len(part.points), part.seeds)
+        by_size = (-1, len(synthetic.CASES))
+        return Certificate(
+            {column: np.stack(values) for column, values in cases.items()},
+            sweeps,
+            {column: np.stack(values).reshape(*by_size, self.study.size_seeds) for column, values in sizes.items()},
+            {name: np.reshape(values, by_size).mean(axis=1) for name, values in seconds.items()},
+        )
 
     def costs(self) -> dict[str, Totals]:
         seconds = 0.0
