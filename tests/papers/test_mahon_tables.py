@@ -93,7 +93,7 @@ def test_table_8_has_products_and_means_over_size_and_shape():
     np.testing.assert_allclose(found["I2p"], scores[1, 0] * scores[1, 1])
     np.testing.assert_allclose([found[name] for name in ("MIG", "D", "C", "I", "DCI")], [0.2, 0.3, 0.5, 0.7, 0.5])
     assert np.isnan(found["MED"])
-    assert [row[0] for row in table.rows] == list(tables._TABLE_8)
+    assert [row[0] for row in table.rows] == tables._TABLE_8
 
 
 def printed():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis.papers.harness import _readings as r
-from jaxdis.study.report._statistics import variance_explained
+from jaxdis.study.report._statistics import explained
 
 
 def table(rows, **columns):
@@ -45,16 +45,14 @@ def test_explained_variance_is_zero_by_chance_and_one_where_seeds_do_nothing():
     """Noise: unadjusted R² would be (L − 1) / (N − 1) = .45 for the settings."""
     rows = grid(models=tuple("abcdef"), regularizations=(1, 2, 3, 4, 5, 6), seeds=2)
     rng = np.random.default_rng(0)
-    found = [
-        r.explained(table(rows, score=rng.normal(size=len(rows))), "score", regularization=True) for _ in range(200)
-    ]
+    tables = [table(rows, score=rng.normal(size=len(rows))) for _ in range(200)]
+    found = [explained(one, "score", one["regularization"], adjust=True) for one in tables]
     assert np.mean(found) == pytest.approx(0, abs=4 * np.std(found) / np.sqrt(200))
-    settings = np.array([ord(row[1]) * 10 + row[2] for row in rows], float)
-    assert r.explained(table(rows, score=settings), "score", regularization=True) == pytest.approx(1)
-    assert r.explained(
-        table(rows, score=np.array([ord(row[1]) for row in rows], float)), "score", regularization=False
-    ) == pytest.approx(1)
-    assert np.isnan(r.explained(table(rows, score=np.ones(len(rows))), "score", regularization=False))
+    of_settings = table(rows, score=np.array([ord(row[1]) * 10 + row[2] for row in rows], float))
+    assert explained(of_settings, "score", of_settings["regularization"], adjust=True) == pytest.approx(1)
+    of_models = table(rows, score=np.array([ord(row[1]) for row in rows], float))
+    assert explained(of_models, "score", adjust=True) == pytest.approx(1)
+    assert np.isnan(explained(table(rows, score=np.ones(len(rows))), "score", adjust=True))
 
 
 def test_simpsons_paradox_is_seen_by_data_set():
@@ -109,14 +107,12 @@ def test_what_is_undefined_counts_for_nothing():
     assert np.isnan(r.share_above(np.full(3, np.nan), 0.5))
 
 
-def test_reports_and_papers_explain_alike():
-    """Of one member a setting, settings would explain all: undefined in both, where one said 1.0."""
+def test_what_settings_of_one_member_explain_is_undefined():
+    """Of one member a setting, settings would explain all."""
     rng = np.random.default_rng(0)
     for seeds in (1, 3):
         rows = grid(models=("a", "b"), regularizations=(1, 2, 3), seeds=seeds)
         of_rows = table(rows, score=rng.normal(size=len(rows)))
-        found = variance_explained(of_rows, "score", of_rows["regularization"])
-        for share, regularization in zip(found, (False, True), strict=True):
-            same = r.explained(of_rows, "score", regularization=regularization, adjust=False)
-            np.testing.assert_equal(same, share)
-        assert np.isnan(found.model_and_regularization) == (seeds == 1)
+        for adjust in (False, True):
+            both = explained(of_rows, "score", of_rows["regularization"], adjust=adjust)
+            assert np.isnan(both) == (seeds == 1)

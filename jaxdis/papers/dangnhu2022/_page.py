@@ -31,7 +31,7 @@ def content(made: Reproduction) -> Content:
         return Content(f"No slot model is trained: {small}", differs, checked_claims, tables, _figures(probing), exact)
     zoo = SlotZoo({name: made.finished(name) for name in made.studies})
     without_groups = made.pieces["independent"]
-    size = f"{len(zoo.rows)} models of slots; {small}"
+    size = f"{len(zoo.table['seed'])} models of slots; {small}"
     parts = parts_of_claims(zoo, without_groups, made.pieces["beginning"])
     trained = findings(__package__, parts, next(iter(made.studies)))
     both = {checked.claim.id: checked for checked in (*checked_claims, *trained)}

@@ -33,7 +33,6 @@ class SlotZoo:
 
     def __init__(self, finished: Mapping[str, Finished]):
         self.finished = dict(finished)
-        self.rows = [(name, place) for name, run in finished.items() for place in range(len(run.members))]
         orders = ("structured_slots.order_agreement", "structured_slots.order_mismatch")
         names = ("data", "model", "seed", *COLUMNS.values(), *orders)
         names += ("structured_given.object.disentanglement", "structured_given.object.completeness")
@@ -58,14 +57,8 @@ class SlotZoo:
     def parts(self, part: str, **wanted) -> list[np.ndarray]:
         """A part of ``structured_slots`` for the members in these rows that have it."""
         keep = np.all([self.table[name] == value for name, value in wanted.items()], axis=0)
-        values = []
-        for (name, place), kept in zip(self.rows, keep, strict=True):
-            run = self.finished[name]
-            score = [metric for metric, _ in run.study.metrics].index("structured_slots")
-            parts = run.store.score(run.members[place].scores[score], "structured_slots")["parts"]
-            if kept and f"structured_slots.{part}" in parts:
-                values.append(np.array(parts[f"structured_slots.{part}"], float))
-        return values
+        values = [value for run in self.finished.values() for value in run.parts(f"structured_slots.{part}")]
+        return [value for value, kept in zip(values, keep, strict=True) if kept and value is not None]
 
     def properties(self, data: str) -> dict[str, list[int]]:
         """Factors for each property of objects, without the background."""

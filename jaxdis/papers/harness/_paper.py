@@ -74,12 +74,12 @@ class Finished:
         """The subject that sections of a report take."""
         return Subject.of(self.study, self.table)
 
-    def parts(self, name: str) -> list[np.ndarray]:
-        """A metric's part, for each member."""
+    def parts(self, name: str) -> list[np.ndarray | None]:
+        """A metric's part, for each member; None for those that lack it."""
         metric = name.split(".")[0]
         place = [metric for metric, _ in self.study.metrics].index(metric)
-        parts = (self.store.score(member.scores[place], metric)["parts"][name] for member in self.members)
-        return [np.array(part, float) for part in parts]
+        parts = (self.store.score(member.scores[place], metric)["parts"].get(name) for member in self.members)
+        return [None if part is None else np.array(part, float) for part in parts]
 
     def factors(self, data: str) -> Factors:
         """The factors of the samples that members on this data set are scored on."""

@@ -8,7 +8,6 @@ import numpy as np
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as mean  # read as readings.mean and readings.median by the claims of papers
 from jaxdis._core.finite import median as median
-from jaxdis.study.report import _statistics as results
 from jaxdis.study.report._statistics import Table, spearman, spearman_of_columns
 
 
@@ -72,19 +71,6 @@ def share_above(values: np.ndarray, limits: np.ndarray | float) -> float:
     values, limits = np.broadcast_arrays(np.asarray(values, float), np.asarray(limits, float))
     defined = np.isfinite(values) & np.isfinite(limits)
     return float(np.mean(values[defined] > limits[defined])) if defined.any() else float("nan")
-
-
-def explained(table: Table, column: str, *, regularization: bool, adjust: bool = True) -> float:
-    """Share of a column's variance that the model explains, alone or with its setting, on one data set.
-
-    Unless it is adjusted for the number of groups, so that 0 is expected by chance, the share grows with more settings
-    whatever they do.
-    """
-    groups = results.groups_of(table["model"], table["regularization"] if regularization else None)
-    share, count, members = results.between(table[column], groups)
-    if not adjust:
-        return share
-    return 1 - (1 - share) * (members - 1) / (members - count) if members > count else float("nan")
 
 
 def beats(table: Table, column: str) -> float:

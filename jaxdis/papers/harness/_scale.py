@@ -11,7 +11,7 @@ import numpy as np
 from jaxdis._core.options import Count, check_fields
 from jaxdis.data import DataSource
 from jaxdis.metrics import Blend, Direct, Metric
-from jaxdis.models import Config, LabelledPartition, Method, Mlp, Pca, Stacks, Vae, WeakDe
+from jaxdis.models import LabelledPartition, Method, Mlp, Pca, Stacks, Vae, WeakDe
 from jaxdis.study._definition import FEWEST_SAMPLES, Sampling, Study, Training
 from jaxdis.study._library import QUICK_POOL
 from jaxdis.study._run_study import Work
@@ -172,12 +172,18 @@ def small(method: Method) -> Method:
     return dataclasses.replace(method, network=Stacks(hidden_slope=0.1))
 
 
-def with_network(config: Config, network: str, sources: Mapping[str, DataSource] | None) -> tuple[Config, int | None]:
-    """The config with its file and the paper's network, or a small one with a pool of images."""
-    config = dataclasses.replace(config, source=(sources or {}).get(config.data))
-    if network == "paper":
-        return config, None
-    return dataclasses.replace(config, method=small(config.method)), QUICK_POOL
+def trainings_of(
+    runs: Iterable, sweep: Mapping, seeds: int, network: str, sources: Mapping[str, DataSource] | None, **how
+) -> list[Training]:
+    """Published runs of a sweep with their files and the paper's network, or a small one with a pool of images."""
+    trainings = []
+    for config, _ in runs:
+        config, pool = dataclasses.replace(config, source=(sources or {}).get(config.data)), None
+        if network != "paper":
+            config, pool = dataclasses.replace(config, method=small(config.method)), QUICK_POOL
+        own = {objective: sweep[objective] for objective in config.method.trained}
+        trainings.append(Training.of(config, own, seeds, pool, **how))
+    return trainings
 
 
 class Fact(NamedTuple):

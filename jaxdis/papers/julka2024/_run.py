@@ -9,8 +9,8 @@ from jaxdis.metrics import METRICS, Blend, Metric
 from jaxdis.models import Config, Discriminator, DiscriminatorTraining, Vae, locatello, members
 from jaxdis.papers.harness import Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
-from jaxdis.papers.harness._scale import HALF_SIZE, with_network
-from jaxdis.study._definition import Sampling, Study, Training
+from jaxdis.papers.harness._scale import HALF_SIZE, trainings_of
+from jaxdis.study._definition import Sampling, Study
 from jaxdis.study.certificate import SWEEPS, Calibration
 
 # The parts of a calibration, and what leaves each of them out.
@@ -65,12 +65,8 @@ def julka2024(
     the paper computes from synthetic representations is the study ``calibration``. ``network="mlp"`` trains in minutes
     on a laptop, on an image pool drawn once.
     """
-    trainings = []
-    for name in data:
-        for run in published_runs(name, seeds=1, steps=steps):
-            config, pool = with_network(run.config, network, sources)
-            sweep = {objective: SWEEP[objective] for objective in config.method.trained}
-            trainings.append(Training.of(config, sweep, seeds, pool, held_out_share=TEST_SHARE))
+    published = [run for name in data for run in published_runs(name, seeds=1, steps=steps)]
+    trainings = trainings_of(published, SWEEP, seeds, network, sources, held_out_share=TEST_SHARE)
     plan = agreement_metrics() if metrics is None else metrics
     sampling = Sampling(train_samples, test_samples, validation_samples)
     title = "Which metrics agree on β-VAE and FactorVAE"

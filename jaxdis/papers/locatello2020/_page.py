@@ -18,7 +18,15 @@ from jaxdis.papers.locatello2020._run import COLUMNS, MATRICES, SEVEN, SPRITES, 
 from jaxdis.study.report._figures import blends, dependence, learning, merges, one_against_others, structure
 from jaxdis.study.report._html import Picture
 from jaxdis.study.report._html import table as html_table
-from jaxdis.study.report._statistics import Table, across_data, over_seeds, spearman, spearman_of_columns, transfer
+from jaxdis.study.report._statistics import (
+    Table,
+    across_data,
+    explained,
+    over_seeds,
+    spearman,
+    spearman_of_columns,
+    transfer,
+)
 from jaxdis.study.report._subject import Subject
 
 SAMPLED, MEAN = "total_correlation_sampled", "total_correlation"
@@ -47,6 +55,10 @@ def _lead(model: str, column: str, best=max):
 
 def _rho(first: str, second: str):
     return lambda rows: spearman(rows[first], rows[second])
+
+
+def _explained(rows: Table, column: str, by: str | None = None, *, adjust: bool = True) -> float:
+    return explained(rows, column, None if by is None else rows[by], adjust=adjust)
 
 
 def _dependence(table: Table) -> dict[str, list[Part]]:
@@ -130,13 +142,12 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         medians = [readings.by_model(rows, column) for rows, column in _cells(sample)]
         return float(len({max(scores, key=scores.get) for scores in medians}))
 
-    def explained(sample, regularization):
-        shares = [readings.explained(rows, column, regularization=regularization) for rows, column in _cells(sample)]
-        return float(readings.mean(shares))
+    def shares(sample, *by):
+        return float(readings.mean([_explained(rows, column, *by) for rows, column in _cells(sample)]))
 
     def irs_lead(sample):
         data = [rows for _, rows in readings.each_data(sample)]
-        shares = {c: readings.mean([readings.explained(d, c, regularization=False) for d in data]) for c in COLUMNS}
+        shares = {c: readings.mean([_explained(d, c) for d in data]) for c in COLUMNS}
         return readings.lead_of("irs", shares)
 
     def both_signs(sample):
@@ -155,8 +166,9 @@ def _importance(table: Table) -> dict[str, list[Part]]:
                 worst.append(max(defined.min(), -defined.max()))
         return float(max(worst, default=np.nan))
 
-    model, setting = (by_seed(table, lambda sample, r=r: explained(sample, r)) for r in (False, True))
-    gain = by_seed(table, lambda sample: explained(sample, True) - explained(sample, False))
+    strength = "regularization"
+    model, setting = (by_seed(table, lambda sample, by=by: shares(sample, *by)) for by in ((), (strength,)))
+    gain = by_seed(table, lambda sample: shares(sample, strength) - shares(sample))
     return {
         "ranges_overlap": [Part("share of pairs of methods", verdicts.share(overlapping), above=0.8)],
         "no_best_method": [Part("methods that win a cell", by_seed(table, winners), above=1.5)],
@@ -436,15 +448,15 @@ def _table_1(printed, table: Table) -> Beside:
 def _table_5(printed, table: Table) -> list[Beside]:
     """Table 5 as printed, and adjusted for the number of groups, which with few seeds explain much by chance."""
     tables = []
-    for name, regularization in (("table_5a", False), ("table_5b", True)):
+    for name, by in (("table_5a", None), ("table_5b", "regularization")):
         for suffix, adjust in (("", False), (" adjusted", True)):
 
-            def share(row, column: str, how=(regularization, adjust)) -> Measured | None:
+            def share(row, column: str, how=(by, adjust)) -> Measured | None:
                 rows = readings.of(table, data=row.key["dataset"])
                 if not len(rows["model"]):
                     return None
                 by, adjust = how
-                return Measured(100 * readings.explained(rows, SEVEN[column], regularization=by, adjust=adjust))
+                return Measured(100 * _explained(rows, SEVEN[column], by, adjust=adjust))
 
             own = printed[name]._replace(id=name + suffix.replace(" ", "_"), label=printed[name].label + suffix)
             tables.append(Beside.of(own, share))

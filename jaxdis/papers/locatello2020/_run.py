@@ -16,7 +16,7 @@ from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.models import Config, Vae, locatello, members
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
-from jaxdis.papers.harness._scale import HALF_SIZE, small, with_network
+from jaxdis.papers.harness._scale import HALF_SIZE, small, trainings_of
 from jaxdis.scores import SCORES
 from jaxdis.study._definition import Sampling, Study, Training, study_plan
 from jaxdis.study._library import QUICK_POOL
@@ -94,12 +94,8 @@ def locatello2020(
     data sets that can be rendered without a file. ``network="mlp"`` trains in minutes on a laptop, on an image pool
     drawn once.
     """
-    trainings = []
-    for name in data:
-        for run in published_runs(name, seeds=1, steps=steps):
-            sweep = {objective: SWEEP[objective] for objective in run.config.method.trained}
-            config, pool = with_network(run.config, network, sources)
-            trainings.append(Training.of(config, sweep, seeds, pool))
+    published = [run for name in data for run in published_runs(name, seeds=1, steps=steps)]
+    trainings = trainings_of(published, SWEEP, seeds, network, sources)
     plan = dict(study_plan("all" if metrics is None else metrics))
     if metrics is None:
         plan |= sampled_scores() | {"downstream_logistic": Direct(Spec(downstream_logistic))}

@@ -48,13 +48,9 @@ def method(model: str, data: str, *, as_released: bool = True) -> Method:
     β-VAE, β-TCVAE and FactorVAE have "all default parameters as specified in the code". The paper does not state how
     many codes PartedVAE and WeakDE have on Shapes3D and MPI3D, nor WeakDE's classes on MPI3D: these are inferred.
 
-    Args:
-      model: one of :data:`MODELS`.
-      data: one of :data:`DATA`.
-      as_released: FactorVAE as its code runs it: its encoder also minimizes the discriminator's loss, and the
-        discriminator has five hidden layers where its documentation has six. Its weights start as the autoencoder's
-        do (``kaiming``) in either case. WeakDE is trained as its code intends in
-        either case: see :func:`weak_de`.
+    ``as_released``: FactorVAE as its code runs it: its encoder also minimizes the discriminator's loss, and the
+    discriminator has five hidden layers where its documentation has six. Its weights start as the autoencoder's do
+    (``kaiming``) in either case. WeakDE is trained as its code intends in either case: see :func:`weak_de`.
     """
     if model not in MODELS:
         raise ValueError(f"model: must be one of {', '.join(MODELS)}, got {model!r}")

@@ -16,7 +16,7 @@ from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.kernels.assignment import assign
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._evaluate import relate
-from jaxdis.papers.harness._printed import words_in
+from jaxdis.papers.harness._printed import printed_in, words_in
 from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS, NAMES
 from jaxdis.study._compute_cells import samples_of
 from jaxdis.study._definition import Study, cells
@@ -26,8 +26,6 @@ from jaxdis.study.report._statistics import pearson
 
 # Columns of the tables per factor, by data set: of the normal test set, and of new combinations.
 NORMAL_COLUMNS, NOVEL_COLUMNS = (words_in(__package__)[f"{of}_columns"] for of in ("normal", "novel"))
-
-
 # Named for what it is wherever it stands in a table.
 PARTITION = "labelled_partition"
 
@@ -229,12 +227,11 @@ def metrics_of(members: Sequence[Scored], data: str, model: str) -> dict[str, fl
 
 
 DCI_FIELDS = ("disentanglement", "completeness", "informativeness")
-_TABLE_8 = ("SNC", "NK", "MIG2p", "MIG", "MIG2m", "SAP", "SAP2p", "SAP2m", "IRS", "C2p", "C2m", "I2p", "I2m", "D", "C")
-_TABLE_8 += ("I", "DCI", "MED")
-_TABLE_6 = ("SNC", "NK", "MIG", "MIG2p", "MIG2m", "SAP", "SAP2p", "SAP2m", "IRS", "D", "C", "C2p", "C2m", "I", "I2p")
-_TABLE_6 += ("I2m", "DCI")
-TABLE_4 = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "DCI", "MED")
-_TABLE_7 = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "MED")
+# The metrics of tables, in the order of the print.
+TABLE_4, _TABLE_7 = (printed_in(__package__).tables[name].columns for name in ("table_4", "table_7"))
+_TABLE_6, _TABLE_8 = (
+    [row.key["metric"] for row in printed_in(__package__).tables[name].rows] for name in ("table_6", "table_8")
+)
 
 
 def table_7(members: Sequence[Scored]) -> Table:

@@ -151,11 +151,13 @@ def explained(subject: Subject) -> str:
     names = subject.varying()
     if not names or len(set(subject.settings)) < 2:
         return ""
-    shares = [results.variance_explained(subject.titled, name, subject.regularization) for name in names]
+    by_model, by_both = (
+        [results.explained(subject.titled, name, by) for name in names] for by in (None, subject.regularization)
+    )
     columns = {
         "metric": list(map(subject.link_to, names)),
-        "model": [share.model for share in shares],
-        "model × regularization": [share.model_and_regularization for share in shares],
+        "model": by_model,
+        "model × regularization": by_both,
     }
     text = (
         "<p>Share of each score's variance over members that the model explains, and the model with its regularization"

@@ -149,39 +149,24 @@ def _varies(x: np.ndarray, y: np.ndarray) -> bool:
     return len(x) > 2 and bool(np.ptp(x) > 0) and bool(np.ptp(y) > 0)
 
 
-class Explained(NamedTuple):
-    """Shares of a score's variance over members: by model alone, and by model × regularization."""
+def explained(table: Table, name: str, by: np.ndarray | None = None, *, adjust: bool = False) -> float:
+    """Share of a score's variance over members that the model explains, alone or with each member's setting ``by``.
 
-    model: float
-    model_and_regularization: float
-
-
-def variance_explained(table: Table, name: str, regularization: np.ndarray) -> Explained:
-    """Shares of a score's variance that ordinary least squares on one-hot groups explains (Locatello et al. 2020,
-    Table 5): the variance of the groups' means over that of the scores; NaN where every group has one member.
-    ``regularization`` is that of each member."""
-    return Explained(*(between(table[name], groups_of(table["model"], by))[0] for by in (None, regularization)))
-
-
-def groups_of(models, regularization) -> np.ndarray:
-    """Each member's group: its model, or with ``regularization`` its model and that; None for the model alone."""
-    if regularization is None:
-        return np.asarray(models).astype(str)
-    return np.array([f"{model} {setting:g}" for model, setting in zip(models, regularization, strict=True)])
-
-
-def between(scores: np.ndarray, groups: np.ndarray) -> tuple[float, int, int]:
-    """The share of the scores' variance that lies between groups, and how many groups and members have a score.
-
-    NaN where all scores are equal, or every group has one member, so that groups would explain anything.
+    It is the variance of the groups' means over that of the scores, as of least squares on one-hot groups (Locatello et
+    al. 2020, Table 5), and grows with more groups whatever they are. ``adjust``: for their number, so that 0 is
+    expected by chance. NaN where all scores are equal, or every group has one member.
     """
-    defined = np.isfinite(scores)
-    scores, groups = scores[defined], groups[defined]
+    defined = np.isfinite(table[name])
+    scores, groups = table[name][defined], np.asarray(table["model"]).astype(str)[defined]
+    if by is not None:
+        groups = np.array([f"{model} {setting:g}" for model, setting in zip(groups, by[defined], strict=True)])
     names, number = np.unique(groups, return_inverse=True)
-    if len(names) == len(scores) or np.ptp(scores) == 0:
-        return math.nan, len(names), len(scores)
-    means = np.array([mean(scores[number == group]) for group in range(len(names))])
-    return float(means[number].var() / scores.var()), len(names), len(scores)
+    members, count = len(scores), len(names)
+    if count == members or np.ptp(scores) == 0:
+        return math.nan
+    means = np.array([mean(scores[number == group]) for group in range(count)])
+    share = float(means[number].var() / scores.var())
+    return 1 - (1 - share) * (members - 1) / (members - count) if adjust else share
 
 
 def regularizations(table: Table, variants: Mapping[str, Variant]) -> np.ndarray:

@@ -86,9 +86,7 @@ class TestDataSetsAreNeverPooled:
         subject = subject_of({"mig": mig}, data=TWO, metrics=("mig",))
         sections.by_data(sections.explained, subject)
         assert [found["model"] for found in written] == [[pytest.approx(1)]] * 2
-        assert results.variance_explained(subject.table, "mig", subject.regularization).model == pytest.approx(
-            0, abs=1e-12
-        )
+        assert results.explained(subject.table, "mig") == pytest.approx(0, abs=1e-12)
 
     def test_dependence(self, drawn):
         names = tuple(f"{measure}{kind}" for measure in MEASURES for kind in ("", "_sampled"))
@@ -222,17 +220,15 @@ class TestUndefinedScores:
 
     def test_one_member_per_group_leaves_the_share_explained_undefined(self):
         table = {"model": np.array(["a", "a", "b", "b"]), "mig": np.array([1.0, 2.0, 2.0, 3.0])}
-        shares = results.variance_explained(table, "mig", np.array([1.0, 2.0, 1.0, 2.0]))
-        assert shares.model == pytest.approx(0.5)
-        assert np.isnan(shares.model_and_regularization)
+        assert results.explained(table, "mig") == pytest.approx(0.5)
+        assert np.isnan(results.explained(table, "mig", np.array([1.0, 2.0, 1.0, 2.0])))
 
     def test_the_share_explained_is_that_of_defined_members(self):
         mig = spread([0.1, 0.5, 0.9], noise=0)
         mig[0, 2] = np.nan
         subject = subject_of({"mig": mig}, metrics=("mig",))
-        found = results.variance_explained(subject.table, "mig", subject.regularization)
-        assert found.model == pytest.approx(0, abs=1e-12)  # what is left is of one model
-        assert found.model_and_regularization == pytest.approx(1)
+        assert results.explained(subject.table, "mig") == pytest.approx(0, abs=1e-12)  # what is left is of one model
+        assert results.explained(subject.table, "mig", subject.regularization) == pytest.approx(1)
 
 
 def test_merges_by_hand():

@@ -28,9 +28,9 @@ def test_variance_explained_is_that_of_least_squares_on_one_hot_groups(table):
         fitted = design @ np.linalg.lstsq(design, table["mig"], rcond=None)[0]
         return 1 - ((table["mig"] - fitted) ** 2).sum() / ((table["mig"] - table["mig"].mean()) ** 2).sum()
 
-    explained = results.variance_explained(table, "mig", results.regularizations(table, OBJECTIVES))
-    assert explained.model == pytest.approx(share(table["model"]))
-    assert explained.model_and_regularization == pytest.approx(share(groups))
+    assert results.explained(table, "mig") == pytest.approx(share(table["model"]))
+    by = results.regularizations(table, OBJECTIVES)
+    assert results.explained(table, "mig", by) == pytest.approx(share(groups))
 
 
 def test_regularizations_are_of_each_members_own_setting(table):
