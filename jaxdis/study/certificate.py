@@ -189,12 +189,9 @@ def short_response_table(certificate: Certificate) -> tuple[Sequence[str], list[
 
 def _judged(certificate: Certificate) -> Iterator[tuple[Response, tuple[int, int]]]:
     """The aspects to which each column responds; how many cases passed, and how many have a claim."""
-    verdicts: dict[str, list[bool]] = {}
-    for row in table(certificate):
-        if row.passed is not None:
-            verdicts.setdefault(row.column, []).append(row.passed)
+    claimed = [row for row in table(certificate) if row.passed is not None]
     for response in responses(certificate):
-        passes = verdicts.get(response.column, [])
+        passes = [row.passed for row in claimed if row.column == response.column]
         yield response, (sum(passes), len(passes))
 
 

@@ -123,14 +123,12 @@ def beginning(finished: Mapping[str, Finished]) -> dict[str, dict]:
 
 
 def _regularized(run: Finished) -> Iterator[tuple[Training, list[Member]]]:
-    """Trainings with their members."""
     for place, training in enumerate(run.study.trainings):
         if dict(training.labels)["regularized"] == "yes":
             yield training, [member for member in run.members if member.training == place]
 
 
 def _scored(zoo: models.Zoo, training: Training, sampling: Sampling, metrics: Mapping) -> dict[str, np.ndarray]:
-    """All columns of these metrics."""
     drawn = compute_cells.scenes_of(training, sampling)
     seen = slots_of_zoo(zoo, drawn.rows, drawn.render, sampling.seed)
     given = (*seen, drawn.samples(), sampling.groups, range(len(zoo)), training.config.method.code_kinds)
@@ -193,7 +191,6 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
 
 
 def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
-    """Claims about Multi-dSprites alone."""
     parts_by_claim: dict[str, list[Part]] = {"em_needed": [], "em_needed_alone": [], "color_first": []}
     for model in zoo.models(SPRITES):
         rows = zoo.of(data=SPRITES, model=model, regularized=True)

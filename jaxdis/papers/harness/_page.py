@@ -100,8 +100,7 @@ def render(paper: Printed, content: Content, studies: Sequence[str]) -> str:
     links = ", ".join(f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>' for name in studies)
     numbers = 'Numbers as CSV: <a href="tables.csv">tables.csv</a>, <a href="claims.csv">claims.csv</a>'
     note = f"<p>{numbers}{'; studies: ' + links if links else ''}.</p>"
-    body = [(title, text) for title, text in sections if text]
-    return page(f"{paper.key}, printed and measured", body, _opening(paper, content), note)
+    return page(f"{paper.key}, printed and measured", sections, _opening(paper, content), note)
 
 
 def _opening(paper: Printed, content: Content) -> str:

@@ -264,9 +264,8 @@ def write(paper: Paper, made: Reproduction) -> Path:
     claims = []
     for finding in content.claims:
         for part in finding.parts:
-            numbers, verdicts = (*part.interval, part.above, part.below), (finding.verdict, finding.verdict_of(part))
-            unmet = "; ".join(finding.unmet)
-            claims.append((finding.claim.id, verdicts[0], part.name, *numbers, verdicts[1], unmet))
+            row = (finding.claim.id, finding.verdict, part.name, *part.interval, part.above, part.below)
+            claims.append((*row, finding.verdict_of(part), "; ".join(finding.unmet)))
     write_csv(made.out / "claims.csv", CLAIM_HEAD, claims)
     publish(path, render(printed_in(paper.package), content, list(made.studies)).encode(), replace=True)
     return path

@@ -117,8 +117,7 @@ def mean(members: Sequence[Scored], value: Callable[[Scored], float]) -> float:
 
 def of(members: Sequence[Scored], data: str, model: str, *, normal: bool) -> list[Scored]:
     """Members of a model on a data set: of the normal test set, or with combinations held out."""
-    chosen = [member for member in members if (member.data, member.model) == (data, model)]
-    return [member for member in chosen if (member.pair is None) == normal]
+    return [one for one in members if (one.data, one.model, one.pair is None) == (data, model, normal)]
 
 
 def data_of(members: Sequence[Scored]) -> list[str]:

@@ -24,8 +24,9 @@ RESULTS_NOTE = '<p>All numbers: <a href="results.csv">results.csv</a>, a row for
 def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "", note: str = RESULTS_NOTE) -> str:
     """A whole document from sections of (heading, HTML), with a table of contents and a note after its opening.
 
-    Titles and headings are escaped, ``opening`` and ``note`` are HTML.
+    Titles and headings are escaped, ``opening`` and ``note`` are HTML. Sections without text are left out.
     """
+    sections = [(name, body) for name, body in sections if body]
     links = "".join(f'<li><a href="#s{i}">{html.escape(name)}</a></li>' for i, (name, _) in enumerate(sections))
     bodies = "".join(f'<h2 id="s{i}">{html.escape(name)}</h2>{body}' for i, (name, body) in enumerate(sections))
     # Tables are sorted by a click on a head; what is folded away is printed.

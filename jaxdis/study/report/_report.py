@@ -74,8 +74,7 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
         ("Configuration", f"<pre>{html.escape(configuration)}</pre>"),
     ]
     path = store.root / "report.html"
-    text = page(study.title or study.name, [(title, body) for title, body in chapters if body], opening)
-    publish(path, text.encode(), replace=True)
+    publish(path, page(study.title or study.name, chapters, opening).encode(), replace=True)
     return path
 
 
@@ -195,7 +194,7 @@ def write_codes_report(
     scores.to_csv(out / "results.csv")
     opening = "".join(_opening_of_codes(rows) for _, rows in subject.each())
     path = out / "report.html"
-    files.write_text(path, page(title, [(name, body) for name, body in chapters if body], opening))
+    files.write_text(path, page(title, chapters, opening))
     return path
 
 
