@@ -1,5 +1,6 @@
 """Strict numerics for every test: no silent promotion, two CPU devices, one compilation cache for all runs."""
 
+import collections
 import gc
 import inspect
 import itertools
@@ -113,10 +114,36 @@ def let_programs_go():
         gc.collect()
 
 
+# The programs that the file at hand has compiled, by name.
+PROGRAMS = collections.Counter()
+# How many the quick tests of a file may compile; making programs is most of the time that tests take.
+BUDGETS = json.loads(Path(__file__).with_name("programs.json").read_text())
+FEW = 60
+
+
+def count_program(event: str, _seconds: float, **facts):
+    if event == "/jax/core/compile/backend_compile_duration":
+        PROGRAMS[str(facts.get("fun_name"))] += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(count_program)
+
+
 @pytest.fixture(scope="module", autouse=True)
-def let_all_programs_go():
+def let_all_programs_go(request):
+    """And compare how many there were with the file's budget: one shape for a table of cases is one program."""
+    PROGRAMS.clear()
     yield
     jax.clear_caches()
+    file, count = request.node.nodeid, PROGRAMS.total()
+    budget = BUDGETS.get(file, FEW)
+    others = {"JAXDIS_TESTS", "JAX_ENABLE_X64", platforms.FORMS_VARIABLE} & set(os.environ)
+    if count > budget and "not slow" in request.config.option.markexpr and not others:
+        most = ", ".join(f"{name} {number}" for name, number in PROGRAMS.most_common(8))
+        pytest.fail(
+            f"{file}: must compile at most {budget} programs, got {count}: {most}; give cases one shape, compile "
+            "functions whole (tests.programs.compiled_whole), or raise the number in tests/programs.json"
+        )
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
 from tests.metrics.test_contracts import SOURCES, family
-from tests.programs import equations_of
+from tests.programs import compiled_whole, equations_of
 
 # What JAX lowers to calls of LAPACK or BLAS.
 FACTORIZATIONS = {"cholesky", "eigh", "svd", "geqrf", "householder_product", "lu", "ormqr", "triangular_solve"}
@@ -68,7 +68,7 @@ def test_each_equals_numpys_in_every_batch(name, leading, side):
     mapped = ours
     for _ in leading:
         mapped = jax.vmap(mapped)
-    for found in (ours(matrix, right), mapped(matrix, right)):
+    for found in (compiled_whole(ours)(matrix, right), compiled_whole(mapped)(matrix, right)):
         np.testing.assert_allclose(found, theirs(matrix, right), atol=3e-5, rtol=3e-5)
 
 

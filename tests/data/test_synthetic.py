@@ -11,6 +11,12 @@ import jaxdis
 from jaxdis import relate
 from jaxdis.data import synthetic
 from tests.golden_values import numbers
+from tests.programs import compiled_whole
+
+calibration, entangled, noise, distributed, householder_map = map(
+    compiled_whole,
+    (synthetic.calibration, synthetic.entangled, synthetic.noise, synthetic.distributed, synthetic.householder_map),
+)
 
 
 @pytest.mark.parametrize("case", synthetic.CASES)
@@ -20,7 +26,7 @@ def test_calibration_cases_have_the_reference_distribution(case):
     Cells of the cases that are neither modular nor compact are permuted at random: their counts are compared sorted.
     """
     expected = numbers("calibration")["cases"][case]
-    codes, factors = synthetic.calibration(case, jax.random.key(0))
+    codes, factors = calibration(case, jax.random.key(0))
     rows = np.c_[np.asarray(factors.values), np.asarray(codes).astype(int)]
     cells, counts = np.unique(rows, axis=0, return_counts=True)
     reference = np.array(expected["cells"])
@@ -37,14 +43,14 @@ def test_calibration_cases_have_the_reference_distribution(case):
 
 @pytest.mark.parametrize("case", synthetic.CASES)
 def test_explicit_cases_tell_everything_and_the_others_do_not(case):
-    codes, factors = synthetic.calibration(case, jax.random.key(1), 4000)
+    codes, factors = calibration(case, jax.random.key(1), 4000)
     codes, values = np.asarray(codes), np.asarray(factors.values)
     told = len(np.unique(codes, axis=0)) == len(np.unique(values, axis=0))
     assert told == (case[2] == "1")
 
 
 def test_copies_stand_side_by_side_and_are_independent():
-    codes, factors = synthetic.calibration("101", jax.random.key(0), 20_000, copies=2)
+    codes, factors = calibration("101", jax.random.key(0), 20_000, copies=2)
     assert codes.shape == (20_000, 6)
     strength = np.asarray(relate(codes, factors, "mutual_information").strength)
     assert strength[:3, :2].max() > 1
@@ -52,9 +58,7 @@ def test_copies_stand_side_by_side_and_are_independent():
 
 
 def test_many_seeds_are_one_vmap():
-    codes, factors = jax.vmap(lambda key: synthetic.calibration("001", key, 100))(
-        jax.random.split(jax.random.key(0), 3)
-    )
+    codes, factors = jax.vmap(lambda key: calibration("001", key, 100))(jax.random.split(jax.random.key(0), 3))
     assert codes.shape == (3, 100, 2)
     assert factors.values.shape == (3, 100, 2)
     assert not np.array_equal(codes[0], codes[1])
@@ -87,10 +91,10 @@ def test_rotation_mixes_each_code_with_its_left_neighbor():
 
 
 def test_noise_keeps_the_share_of_signal():
-    codes, factors = synthetic.noise(0.25, jax.random.key(0), 50_000, num_factors=2)
+    codes, factors = noise(0.25, jax.random.key(0), 50_000, num_factors=2)
     slope = np.cov(np.asarray(codes)[:, 0], np.asarray(factors.values)[:, 0])
     assert slope[0, 1] / slope[1, 1] == pytest.approx(0.75, abs=0.01)
-    drowned, factors = synthetic.noise(1.0, jax.random.key(0), 50_000, num_factors=1)
+    drowned, factors = noise(1.0, jax.random.key(0), 50_000, num_factors=1)
     assert abs(np.corrcoef(np.asarray(drowned)[:, 0], np.asarray(factors.values)[:, 0])[0, 1]) < 0.02
 
 
@@ -111,7 +115,7 @@ def test_distributed_code_tells_nothing_alone_and_everything_together(num_factor
 
 
 def test_distributed_draws_from_the_population():
-    codes, factors = synthetic.distributed(4, 3, jax.random.key(0), 1000)
+    codes, factors = distributed(4, 3, jax.random.key(0), 1000)
     digits = jnp.round(codes * 9 - 0.5).astype(int)
     np.testing.assert_array_equal((digits // 3 + jnp.roll(digits % 3, -1, axis=1)) % 3, factors.values)
 
@@ -133,7 +137,7 @@ def test_bad_arguments_are_refused(call, message):
 @pytest.mark.parametrize(("alpha", "k"), [(0.2, 2), (0.3, 4)])
 def test_entangled_codes_are_distributed_as_the_factors(alpha, k):
     n = 20_000
-    codes, factors = synthetic.entangled(alpha, jax.random.key(0), n, num_factors=k)
+    codes, factors = entangled(alpha, jax.random.key(0), n, num_factors=k)
     codes, values = np.asarray(codes), np.asarray(factors.values)
     for column in codes.T:
         assert stats.kstest(column, "uniform").pvalue > 0.001
@@ -143,18 +147,16 @@ def test_entangled_codes_are_distributed_as_the_factors(alpha, k):
     for j in range(k):
         moved = values[:100].copy()
         moved[:, j] = (moved[:, j] + 0.37) % 1
-        assert (
-            np.abs(np.asarray(synthetic.householder_map(alpha, jnp.asarray(moved))) - codes[:100]) > 1e-6
-        ).mean() > 0.99
+        assert (np.abs(np.asarray(householder_map(alpha, jnp.asarray(moved))) - codes[:100]) > 1e-6).mean() > 0.99
 
 
 def test_the_entangling_map_is_its_own_inverse():
-    codes, factors = synthetic.entangled(0.2, jax.random.key(1), 1000, num_factors=3)
-    np.testing.assert_allclose(synthetic.householder_map(0.2, codes), factors.values, atol=2e-4)  # tails of quantiles
+    codes, factors = entangled(0.2, jax.random.key(1), 1000, num_factors=3)
+    np.testing.assert_allclose(householder_map(0.2, codes), factors.values, atol=2e-4)  # tails of quantiles
 
 
 def test_metrics_collapse_on_entangled_codes_and_total_correlation_stays():
-    codes, factors = synthetic.entangled(0.2, jax.random.key(0), 10_000, num_factors=3)
+    codes, factors = entangled(0.2, jax.random.key(0), 10_000, num_factors=3)
     binned = factors.binned(10)
     names = ("mig", "dcimig", "mcc", "total_correlation")
     right, wrong = (jaxdis.evaluate(np.asarray(c), binned, names) for c in (factors.values, codes))

@@ -11,6 +11,7 @@ import pytest
 from jaxdis import models
 from tests.models.methods.derived import flat, layer, nested, sigmoid
 from tests.models.methods.slots import written_out as out
+from tests.programs import compiled_whole
 
 SMALL = models.Genesis(
     num_slots=3,
@@ -121,7 +122,7 @@ def loss(params, multiplier, noise, images, regularized=True):
 
 
 def begun():
-    state = SMALL.begin(jax.random.key(3))
+    state = compiled_whole(SMALL.begin)(jax.random.key(3))
     rng = np.random.default_rng(7)
     statistics = jax.tree.map(lambda m: m + rng.random(m.shape).astype(np.float32), state.model.statistics)
     return state._replace(model=type(state.model)(out.jittered(state.model.params), statistics))

@@ -11,6 +11,7 @@ import pytest
 from jaxdis import models
 from tests.models.methods.derived import flat, layer, nested, sigmoid
 from tests.models.methods.slots import written_out as out
+from tests.programs import compiled_whole
 
 SMALL = models.Monet(
     num_slots=3,
@@ -89,7 +90,7 @@ def loss(method, params, multiplier, noise, images):
 
 
 def begun(method):
-    state = method.begin(jax.random.key(3))
+    state = compiled_whole(method.begin)(jax.random.key(3))
     return state._replace(model=state.model._replace(params=out.jittered(state.model.params)))
 
 
@@ -152,22 +153,25 @@ def test_slots_are_means_and_masks_sum_to_one(decoder_masks):
     method = dataclasses.replace(SMALL, decoder_masks=decoder_masks)
     model, images = begun(method).model, out.pictures()
     log_masks, posteriors, _, shown, log_priors = forward(nested(flat(model.params)), images, np.zeros((3, 1, 2)))
-    slots = method.represent(model, jnp.float32(images))
+    slots = compiled_whole(method.represent)(model, jnp.float32(images))
     np.testing.assert_allclose(slots.codes, np.stack([mean for mean, _ in posteriors], 1), rtol=1e-4, atol=1e-5)
     masks = np.exp(log_priors if decoder_masks else log_masks).transpose(1, 0, 2, 3)
     np.testing.assert_allclose(slots.masks, masks, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(slots.masks.sum(1), 1, rtol=1e-5)
-    parts = method.parts(model, jnp.float32(images))
+    parts = compiled_whole(method.parts)(model, jnp.float32(images))
     np.testing.assert_allclose(parts.pictures, np.stack(shown, 1), rtol=1e-4)
     np.testing.assert_allclose(
         parts.reconstruction, np.einsum("nshw,nshwc->nhwc", masks, np.stack(shown, 1)), rtol=1e-4
     )
     # Codes alone are decoded with the decoder's masks, slot by slot in any order.
-    decoded = method.decode_parts(model, slots.codes)
+    decode_parts = compiled_whole(method.decode_parts)
+    decoded = decode_parts(model, slots.codes)
     np.testing.assert_allclose(decoded.masks, np.exp(log_priors).transpose(1, 0, 2, 3), rtol=1e-4, atol=1e-6)
-    turned = method.decode_parts(model, slots.codes[:, ::-1])
+    turned = decode_parts(model, slots.codes[:, ::-1])
     np.testing.assert_allclose(turned.masks, decoded.masks[:, ::-1], rtol=1e-5)
-    np.testing.assert_allclose(method.decode(model, slots.codes[:, ::-1]), decoded.reconstruction, rtol=1e-5)
+    np.testing.assert_allclose(
+        compiled_whole(method.decode)(model, slots.codes[:, ::-1]), decoded.reconstruction, rtol=1e-5
+    )
 
 
 def test_it_has_the_published_size():
