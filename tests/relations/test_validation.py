@@ -222,7 +222,7 @@ CODES, VALUES = VALIDATION
         ((CODES[:, :, :2], VALUES), "validation: must have as many members and codes as the training codes"),
         ((CODES[:2], VALUES), "validation: must have as many members and codes as the training codes"),
         ((CODES, VALUES[:9]), "validation codes: must have as many samples as factors, got 80"),
-        ((CODES[:, :1], VALUES[:1]), "validation codes: must have at least 2 samples, got 1"),
+        ((CODES[:, :1], VALUES[:1]), "validation factors: must have at least 2 samples, got 1"),
         ((CODES, np.where(VALUES == 2, np.nan, VALUES)), "validation factors: must be finite values"),
         ((CODES, VALUES + 9), "validation factors: factor 'factor_0' of size 3 must have values from 0 to 2"),
     ],
