@@ -23,9 +23,8 @@ from jaxdis._core.arrays import safe_divide
 from jaxdis._core.factorizations import eigvalsh
 from jaxdis._core.precision import exact_products
 from jaxdis.data._factor_space import FactorSpace, middles
-from jaxdis.metrics.interventions import _votes as tables
-from jaxdis.metrics.interventions._changes import Changes, judge_consistency, judge_restrictiveness
-from jaxdis.metrics.interventions._robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
+from jaxdis.metrics import interventions as tables
+from jaxdis.metrics.interventions import Changes, Robustness
 from jaxdis.models._images import Images, noise_key
 
 # Images rendered and encoded at one time: 256 of 64 × 64 × 3 floats are 12 MB.
@@ -55,29 +54,25 @@ def factor_vae(
     """
     base_key, factor_key, batch_key = jax.random.split(key, 3)
     look = Looking(encode, render, space)
-    base = look.at_many(space.sample(base_key, num_variance), noise_key(base_key))
-    centered = base - base[:, :1]
-    spread = jnp.var(centered, axis=1, ddof=1)
+    _, base = look.at_samples(base_key, num_variance)
+    spread = jnp.var(base - base[:, :1], axis=1, ddof=1)
     competes = masked(jnp.sqrt(spread) >= prune, active)
     factor = _held(factor_key, space, num_train + num_eval)
 
     def votes(chunk, base, spread, competes):
         cells = jax.vmap(lambda key, factor: space.fix(key, factor, batch))(*chunk)
         codes = look.at(cells, noise_key(chunk[0][0])) - base[:, None, :1]
-        return jax.vmap(tables.least_moved)(jnp.var(codes, axis=2, ddof=1), spread, competes), jnp.isfinite(codes).all(
-            axis=(1, 2, 3)
-        )
+        least = jax.vmap(tables.least_moved)(jnp.var(codes, axis=2, ddof=1), spread, competes)
+        return least, jnp.isfinite(codes).all(axis=(1, 2, 3))
 
     tasks = jax.random.split(batch_key, len(factor)), factor
     vote, finite = look.by_chunks(votes, tasks, batch, base, spread, competes)
     usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(free_factors(space)) > 1)
-    judge = jax.vmap(
-        lambda vote, competes, finite, factor: tables.judge_votes(
-            vote, factor, competes, finite, len(space.sizes), num_train
-        ),
-        in_axes=(0, 0, 0, None),
-    )
-    return look.as_given(jax.jit(judge)(vote, competes, usable, factor))
+
+    def judge(vote, competes, finite, factor):
+        return tables.judge_votes(vote, factor, competes, finite, len(space.sizes), num_train)
+
+    return look.judged(judge, (vote, competes, usable), factor)
 
 
 def beta_vae(
@@ -111,13 +106,11 @@ def beta_vae(
     usable = finite.all(axis=1) & (len(free_factors(space)) > 1)
     feature = jnp.nan_to_num(feature) * masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(jnp.float32)
     varying = jnp.int32(len(free_factors(space))) if rescale else None
-    judge = jax.vmap(
-        lambda feature, finite, factor: tables.judge_features(
-            feature, factor, finite, len(space.sizes), num_train, varying
-        ),
-        in_axes=(0, 0, None),
-    )
-    return look.as_given(jax.jit(judge)(feature, usable, factor))
+
+    def judge(feature, finite, factor):
+        return tables.judge_features(feature, factor, finite, len(space.sizes), num_train, varying)
+
+    return look.judged(judge, (feature, usable), factor)
 
 
 def irs(
@@ -141,11 +134,11 @@ def irs(
     """
     base_key, given_key = jax.random.split(key)
     look = Looking(encode, render, space)
-    base = look.at_many(space.sample(base_key, num_samples), noise_key(base_key))
+    _, base = look.at_samples(base_key, num_samples)
     shown = masked(jnp.ones(base[:, 0].shape, bool), active)
     finite = jnp.isfinite(base).all(axis=1)
     shift = jnp.nan_to_num(base[:, :1])
-    deviation = jax.vmap(largest_deviation)(jnp.where(shown[:, None], jnp.nan_to_num(base), 0.0))
+    deviation = jax.vmap(tables.largest_deviation)(jnp.where(shown[:, None], jnp.nan_to_num(base), 0.0))
     columns = []
     for j, size in enumerate(space.sizes):
         if j not in free_factors(space):
@@ -157,7 +150,7 @@ def irs(
             codes = look.at_many(space.given(key, j, jnp.broadcast_to(value, (num_given,))), noise_key(key))
             rows = jnp.where(shown[:, None], jnp.nan_to_num(codes) - shift, 0.0).swapaxes(1, 2)  # [m, d, s]
             count = jnp.full(rows.shape[1], num_given, jnp.int32)
-            find = jax.vmap(lambda rows: quantile_from_mean(rows, count, quantile))
+            find = jax.vmap(lambda rows: tables.quantile_from_mean(rows, count, quantile))
             return find(rows), jnp.isfinite(codes).all(axis=1)
 
         values = jnp.arange(size, dtype=jnp.int32) if size else middles(space.values[j], factor_bins)
@@ -165,18 +158,25 @@ def irs(
         moved, sound = look.map(given, (keys, values), shown, shift)
         columns.append(moved.mean(axis=0))
         finite = finite & sound.all(axis=0)
-    varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), free_factors(space)))
-    judge = jax.jit(jax.vmap(lambda moved, deviation, finite: judge_robustness(moved, deviation, varies, finite)))
-    return look.as_given(judge(jnp.stack(columns, axis=2), deviation, finite))
+
+    def judge(moved, deviation, finite):
+        return tables.judge_robustness(moved, deviation, look.varies, finite)
+
+    return look.judged(judge, (jnp.stack(columns, axis=2), deviation, finite))
 
 
 class Looking:
     """An encoder applied to rendered images: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
 
     def __init__(self, encode: Callable, render: Callable, space: FactorSpace):
-        self._encode, self._images, self._single = encode, Images.of(render), False
+        self._encode, self._images, self._space, self._single = encode, Images.of(render), space, False
         self._on_host = not traceable(encode, self._images, space)
         self._first = None
+
+    @property
+    def varies(self) -> Bool[Array, " k"]:
+        """Which factors have a choice of values."""
+        return jnp.asarray(np.isin(np.arange(len(self._space.sizes)), free_factors(self._space)))
 
     def at(self, cells: Num[Array, "... k"], key: PRNGKeyArray) -> Float[Array, "m ... d"]:
         rows = cells.reshape(-1, cells.shape[-1])
@@ -200,6 +200,11 @@ class Looking:
     def at_many(self, cells: Num[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
         keys = jax.random.split(key, len(cells))
         return self.by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
+
+    def at_samples(self, key: PRNGKeyArray, count: int) -> tuple[Num[Array, "n k"], Float[Array, "m n d"]]:
+        """Samples of all factors, and their codes."""
+        cells = self._space.sample(key, count)
+        return cells, self.at_many(cells, noise_key(key))
 
     def map(self, function: Callable, inputs: tuple, *shared: Array):
         """``function(entry, *shared)`` for every entry: one program, or a call each on the host."""
@@ -225,6 +230,11 @@ class Looking:
             leaf = jnp.moveaxis(leaf, 0, 1)  # [m, chunks, …]
             joined.append(leaf if leaf.ndim == 2 else leaf.reshape(leaf.shape[0], count, *leaf.shape[3:]))
         return tuple(joined)
+
+    def judged(self, judge: Callable, of_members: tuple[Array, ...], *shared: Array):
+        """``judge`` for every member's arrays and what all share, as :meth:`as_given`; compiled."""
+        axes = (0,) * len(of_members) + (None,) * len(shared)
+        return self.as_given(jax.jit(jax.vmap(judge, axes))(*of_members, *shared))
 
     def as_given(self, result):
         """Without the member axis for an encoder that has none."""
@@ -279,10 +289,8 @@ def consistency(
     each factor.
     """
     look = Looking(encode, render, space)
-    held, _, variance, finite = _changed(key, look, space, num_pairs, active)
-    varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), free_factors(space)))
-    judge = jax.jit(jax.vmap(lambda held, variance, finite: judge_consistency(held, varies, variance, finite)))
-    return look.as_given(judge(held, variance, finite))
+    held, _, *sound = _changed(key, look, space, num_pairs, active)
+    return look.judged(lambda held, *sound: tables.judge_consistency(held, look.varies, *sound), (held, *sound))
 
 
 def restrictiveness(
@@ -300,18 +308,18 @@ def restrictiveness(
     for each factor. The value that a factor changes to is drawn without regard to the others.
     """
     look = Looking(encode, render, space)
-    held, changed, variance, finite = _changed(key, look, space, num_pairs, active)
-    varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), free_factors(space)))
-    judge = jax.vmap(lambda *shares: judge_restrictiveness(shares[0], varies, shares[1], varies, *shares[2:]))
-    return look.as_given(jax.jit(judge)(held, changed, variance, finite))
+
+    def judge(held, changed, *sound):
+        return tables.judge_restrictiveness(held, look.varies, changed, look.varies, *sound)
+
+    return look.judged(judge, _changed(key, look, space, num_pairs, active))
 
 
 def _changed(key, look: Looking, space: FactorSpace, num_pairs: int, active):
     """How much of the codes' variance remains while a factor is held, and while it alone changes, ``[m, d, k]``;
     variances as a share of the largest ``[m, d]``; whether all codes are finite ``[m]``."""
     base_key, pair_key = jax.random.split(key)
-    left = space.sample(base_key, num_pairs)
-    base = look.at_many(left, noise_key(base_key))
+    left, base = look.at_samples(base_key, num_pairs)
     shift = jnp.nan_to_num(base[:, :1])
     shown = masked(jnp.ones(base[:, 0].shape, bool), active)
     moved = jnp.nan_to_num(base) - shift

@@ -6,7 +6,7 @@ import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.metrics.interventions import draw_varied
-from jaxdis.metrics.interventions._votes import numbered_by_others
+from jaxdis.metrics.interventions import numbered_by_others
 
 MIXING = np.array([[1, 0.95, 0.3], [0.7, 1, 0.8], [0.95, 0.4, 1]])
 
