@@ -161,7 +161,7 @@ def time_newer(record: dict) -> None:
 
 def estimate(record: dict, names: Sequence[str]) -> None:
     from jaxdis._core.accelerators import TARGETS
-    from jaxdis.cli._estimates import estimates
+    from jaxdis.cli._accelerators import estimates
 
     for row in estimates({name: ROWS[name] for name in names}, TARGETS["h100"], 1024):
         record["h100"][row.name] = getattr(row, "ms", None)

@@ -16,8 +16,7 @@ import numpy as np
 
 from jaxdis._core import table_files
 from jaxdis._core.files import open_regular
-from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Positive, checked_value, listed, shown
+from jaxdis._core.options import Positive, checked_value, listed, shown, some_of
 from jaxdis._core.table_files import parsed, read_arrays, to_read
 
 # Files of tables.

@@ -21,8 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from jaxdis._core.files import open_regular
-from jaxdis._core.lookup import printable, some_of
-from jaxdis._core.options import shown
+from jaxdis._core.options import printable, shown, some_of
 
 # What separates the columns of each kind of text; of .txt, what its first line holds.
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ""}

@@ -153,7 +153,7 @@ def _parsed(arguments: list[str]):
     name, *options = arguments
     completions = any(argument.startswith("--tyro-") for argument in arguments)
     if name not in COMMANDS and not completions:
-        from jaxdis._core.lookup import look_up
+        from jaxdis._core.options import look_up
 
         look_up(name, COMMANDS, "command")
     import tyro

@@ -81,7 +81,7 @@ class Benchmark:
         if self.target is not None:
             self._estimate()
         elif self.first_hour is not None:
-            from jaxdis.cli._first_hour import measure_first
+            from jaxdis.cli._accelerators import measure_first
 
             self._start()
             result = measure_first(self.first_hour, samples=self.samples, minutes=minutes)
@@ -119,7 +119,7 @@ class Benchmark:
     def _estimate(self) -> None:
         from jaxdis._core.accelerators import TARGETS
         from jaxdis._core.files import write_text
-        from jaxdis.cli import _estimates as estimates
+        from jaxdis.cli import _accelerators as estimates
         from jaxdis.cli._metric_texts import plan_of_texts
 
         plan, methods = dict(plan_of_texts(self.metrics)), estimates.methods_of(self.methods)

@@ -279,7 +279,7 @@ class List:
             texts = [bibliography([key]) if self.bibtex else str(REFERENCES[key]) for key in keys]
             terminal.write("\n\n".join([OWN] * own + texts), wrap=not self.bibtex)
         elif self.names:
-            from jaxdis._core.lookup import look_up
+            from jaxdis._core.options import look_up
 
             rows, kind = rows_of(self.what), _TABLES[self.what][0]
             kinds = self.what if kind == "study" else f"{kind}s"

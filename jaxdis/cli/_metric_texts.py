@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from jaxdis._core.lookup import look_up
-from jaxdis._core.options import literal
+from jaxdis._core.options import literal, look_up
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._plan import ELSEWHERE, STANDARD
 

@@ -87,8 +87,7 @@ class Score:
     cache: Cache = None
 
     def run(self) -> None:
-        from jaxdis._core.lookup import printable
-        from jaxdis._core.options import Seed, checked_value
+        from jaxdis._core.options import Seed, checked_value, printable
         from jaxdis._core.table_files import matching, named_files
         from jaxdis.cli import _score_tables as tables
         from jaxdis.cli._metric_texts import options_in_words
@@ -170,7 +169,7 @@ class Score:
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
         """Read files: a zoo's path alone, or the codes from files that can be scored as members in one zoo."""
         from jaxdis._core.files import is_zoo
-        from jaxdis._core.lookup import printable
+        from jaxdis._core.options import printable
         from jaxdis.evaluation._arrays_file import alike, load_arrays
 
         group, size, sound = {}, 0, False

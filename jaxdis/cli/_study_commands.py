@@ -208,7 +208,7 @@ class Reproduce:
 
     def run(self) -> None:
         terminal.start(self.cache)
-        from jaxdis._core.lookup import look_up
+        from jaxdis._core.options import look_up
         from jaxdis.data import DATASETS
         from jaxdis.data._data_source import sources_of
         from jaxdis.papers import PAPERS

@@ -95,7 +95,7 @@ class Train:
 
     def _narrowed(self, sources):
         """The data set with correlated factors and without a combination; None for all."""
-        from jaxdis._core.lookup import look_up
+        from jaxdis._core.options import look_up
         from jaxdis.data import DATASETS
 
         if not self.correlate and not self.hold_out:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxdis._core.files import read_arrays
-from jaxdis._core.lookup import look_up
+from jaxdis._core.options import look_up
 from jaxdis.data import _catalog as catalog
 from jaxdis.data import _clevr_space as clevr_space
 from jaxdis.data import _multi_sprites as multi_sprites

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Int, Num, UInt8
 
 from jaxdis._core import random
-from jaxdis._core.lookup import printable
-from jaxdis._core.options import shown
+from jaxdis._core.options import printable, shown
 from jaxdis._core.table_columns import Missing, columns_of
 from jaxdis._core.table_files import read_npy
 from jaxdis.data._factor_space import FactorSpace

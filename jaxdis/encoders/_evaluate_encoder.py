@@ -14,8 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.display import Progress, reported
-from jaxdis._core.lookup import look_up
-from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
+from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, look_up, shown
 from jaxdis._core.precision import single_precision
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.data._folder import PictureSpace

@@ -12,7 +12,6 @@ from jaxtyping import Array, PRNGKeyArray
 from jaxdis._core import executor
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.display import Progress, reported
-from jaxdis._core.lookup import look_up, names_of
 from jaxdis._core.options import (
     BatchSize,
     Count,
@@ -22,6 +21,8 @@ from jaxdis._core.options import (
     check_fields,
     checked_key,
     checked_value,
+    look_up,
+    names_of,
     shown,
 )
 from jaxdis._core.precision import single_precision

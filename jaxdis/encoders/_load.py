@@ -9,8 +9,7 @@ import numpy as np
 
 from jaxdis._core import executor
 from jaxdis._core.files import is_zoo, zoo_file
-from jaxdis._core.lookup import look_up
-from jaxdis._core.options import Count, checked_key, checked_value, listed, shown
+from jaxdis._core.options import Count, checked_key, checked_value, listed, look_up, shown
 from jaxdis._core.table_files import matching, named_files
 from jaxdis.codes import Posterior
 from jaxdis.data import DATASETS, DataSource

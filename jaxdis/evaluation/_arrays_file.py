@@ -11,8 +11,7 @@ import numpy as np
 
 from jaxdis._core import table_columns as tables
 from jaxdis._core import table_files as files
-from jaxdis._core.lookup import printable, some_of
-from jaxdis._core.options import shown
+from jaxdis._core.options import printable, shown, some_of
 from jaxdis._core.table_columns import Missing, columns_and_kinds, columns_of
 from jaxdis._core.table_files import MAKE_ONE, file_and_part, is_cells, read_arrays, suffix_of
 from jaxdis.factors import Factors

@@ -14,8 +14,7 @@ import numpy as np
 from jaxdis._core.display import html_table
 from jaxdis._core.files import csv_text, read_csv_columns, write_text
 from jaxdis._core.finite import finite, mean
-from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Level, checked, shown
+from jaxdis._core.options import Level, checked, shown, some_of
 from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation._score_core import NAME, column_rows
 from jaxdis.evaluation._score_table import metadata

@@ -10,8 +10,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core.arrays import as_one_array
 from jaxdis._core.display import Progress
-from jaxdis._core.lookup import look_up, names_of
-from jaxdis._core.options import Count, checked_value, shown
+from jaxdis._core.options import Count, checked_value, look_up, names_of, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import Spec
 from jaxdis.evaluation._costs import OnMemory

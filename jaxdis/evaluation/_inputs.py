@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core.arrays import as_numpy, as_one_array, check_real
-from jaxdis._core.lookup import some_of
-from jaxdis._core.options import checked_key, shown
+from jaxdis._core.options import checked_key, shown, some_of
 from jaxdis.evaluation._groups import as_groups, check_groups
 from jaxdis.evaluation._member import MemberCodes, Shared
 from jaxdis.factors import Factors

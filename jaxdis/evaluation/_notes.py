@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.finite import mean
-from jaxdis._core.lookup import MOST_NAMED, some_of
+from jaxdis._core.options import MOST_NAMED, some_of
 from jaxdis.evaluation._groups import notes_on_dependence
 from jaxdis.evaluation._member import MemberCodes, Shared
 from jaxdis.evaluation._request import Request

@@ -15,8 +15,7 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core import random
 from jaxdis._core.arrays import LARGEST, SMALLEST
 from jaxdis._core.display import Progress
-from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Count, checked_devices, checked_value, shown
+from jaxdis._core.options import Count, checked_devices, checked_value, shown, some_of
 from jaxdis.codes import stack
 from jaxdis.evaluation._costs import Load, OnMemory, Size, affordable
 from jaxdis.evaluation._groups import check_groups

@@ -6,8 +6,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Level, checked, listed, shown
+from jaxdis._core.options import Level, checked, listed, shown, some_of
 from jaxdis.metrics._metric import Column
 
 Numbers = np.ndarray | np.generic

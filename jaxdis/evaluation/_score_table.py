@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdis._core.display import html_table
 from jaxdis._core.finite import finite, mean
-from jaxdis._core.lookup import some_of
+from jaxdis._core.options import some_of
 from jaxdis.evaluation._score_core import ScoreCore
 from jaxdis.metrics._metric import Column
 

@@ -15,8 +15,7 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core import random
 from jaxdis._core.display import Progress, html_table, reported
 from jaxdis._core.files import csv_text, write_text
-from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Count, Seed, checked_value, shown
+from jaxdis._core.options import Count, Seed, checked_value, shown, some_of
 from jaxdis._core.precision import single_precision
 from jaxdis.evaluation._evaluate import check_arguments
 from jaxdis.evaluation._request import Request

@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxdis._core.arrays import safe_divide
-from jaxdis._core.lookup import look_up, names_of
+from jaxdis._core.options import look_up, names_of
 from jaxdis._core.spec import Spec
 from jaxdis.metrics import _dependent_gaps as dependent
 from jaxdis.metrics import _identifiability as identifiability

@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from jaxdis._core.lookup import look_up, names_of, some_of
-from jaxdis._core.options import shown
+from jaxdis._core.options import look_up, names_of, shown, some_of
 from jaxdis._core.spec import Spec
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import Metric

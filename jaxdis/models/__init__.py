@@ -7,8 +7,7 @@ from jaxdis.models._members import Members, members
 from jaxdis.models._zoo import Zoo, concatenate, load, slot_parts, traversals
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition
-from jaxdis.models.methods._method import About, Method, Slots, Variant, accepted
-from jaxdis.models.methods._optimizer import Adam, Optax, RmsProp
+from jaxdis.models.methods._method import About, Adam, Method, Optax, RmsProp, Slots, Variant, accepted
 from jaxdis.models.methods._parted_vae import PartedVae
 from jaxdis.models.methods._pca import Pca
 from jaxdis.models.methods._resnet_vae import ResnetVae
@@ -19,7 +18,7 @@ from jaxdis.models.methods.slots._genesis import Genesis
 from jaxdis.models.methods.slots._iodine import Iodine
 from jaxdis.models.methods.slots._monet import Monet
 from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp, Stacks, burgess, locatello
-from jaxdis.models.networks._functions import Own
+from jaxdis.models.networks._layers import Own
 from jaxdis.models.objectives._losses import OBJECTIVES, Hyperparameters, Objective, Terms
 from jaxdis.models.training._image_source import Source
 from jaxdis.models.training._train import make_train, train

@@ -11,8 +11,7 @@ import numpy as np
 from jaxdis._core import files
 from jaxdis._core.display import Progress, html_table
 from jaxdis._core.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
-from jaxdis._core.lookup import some_of
-from jaxdis._core.options import Range, checked_value, shown
+from jaxdis._core.options import Range, checked_value, shown, some_of
 from jaxdis._core.precision import single_precision
 from jaxdis.codes import Posterior
 from jaxdis.models._config import Config, UnknownType, describe, restored

@@ -12,7 +12,6 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core import executor, random
 from jaxdis._core.arrays import as_numpy, check_one_array, safe_divide
 from jaxdis._core.display import Progress, reported
-from jaxdis._core.lookup import look_up
 from jaxdis._core.options import (
     Count,
     Natural,
@@ -24,6 +23,7 @@ from jaxdis._core.options import (
     checked_key,
     checked_value,
     listed,
+    look_up,
     shown,
 )
 from jaxdis._core.spec import Spec

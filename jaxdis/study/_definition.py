@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxdis._core.display import html_table
-from jaxdis._core.lookup import names_of
-from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, checked_value
+from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, checked_value, names_of
 from jaxdis.data import DATASETS
 from jaxdis.encoders._evaluate_slots import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jaxdis import METRICS
 from jaxdis._core.accelerators import TARGETS
-from jaxdis.cli._estimates import TRAINED, Estimate, estimates, updates
+from jaxdis.cli._accelerators import TRAINED, Estimate, estimates, updates
 
 FILE = Path(__file__).with_name("budgets.json")
 # Members of a call.

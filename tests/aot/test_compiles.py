@@ -16,7 +16,7 @@ from jaxdis import METRICS
 from jaxdis._core.accelerators import TARGETS, cost_of, placed
 from jaxdis._core.executor import AXIS, Layout
 from jaxdis._core.platforms import tracing_for
-from jaxdis.cli._estimates import TRAINED, Estimate, estimates, updates
+from jaxdis.cli._accelerators import TRAINED, Estimate, estimates, updates
 from jaxdis.data import DATASETS
 from jaxdis.models import Config
 from jaxdis.models._encoding import _encode

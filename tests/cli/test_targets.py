@@ -7,11 +7,9 @@ import pytest
 
 from jaxdis import METRICS
 from jaxdis._core.accelerators import TARGETS, Cost
-from jaxdis.cli import _estimates as estimates
-from jaxdis.cli import _estimates as report
-from jaxdis.cli import _first_hour as first_hour
+from jaxdis.cli import _accelerators as accelerators
 from jaxdis.cli import main
-from jaxdis.cli._first_hour import Scored, Trained
+from jaxdis.cli._accelerators import Scored, Trained
 from jaxdis.models import Mlp, Vae
 from tests.aot.test_compiles import available
 
@@ -29,42 +27,43 @@ H100 = TARGETS["h100"]
     ],
 )
 def test_the_longest_time_decides(cost, bytes_each, bound, seconds):
-    row = estimates.judged("name", cost, 0.0, 8e6, bytes_each, 8, H100)
+    row = accelerators.judged("name", cost, 0.0, 8e6, bytes_each, 8, H100)
     assert (row.bound, row.members) == (bound, 8)
     assert row.ms == pytest.approx(1e3 * seconds / 8, rel=1e-6)
     assert row.fits == int(0.8 * 84929347584 / (1e6 + bytes_each))
 
 
 def test_half_of_the_roof_is_reached_where_kernels_take_as_long_as_their_work():
-    row = estimates.judged("name", Cost(1000.0, 0.0, 8 * 3352.32e6, 0.0), 0.0, 8e6, 0, 8, H100)
+    row = accelerators.judged("name", Cost(1000.0, 0.0, 8 * 3352.32e6, 0.0), 0.0, 8e6, 0, 8, H100)
     assert row.half == 3  # 3 ms of kernels, and 1 ms of work per member
 
 
 def test_turns_are_those_of_the_metric():
-    of_dci = estimates.turns_of("dci_logistic")
+    of_dci = accelerators.turns_of("dci_logistic")
     assert of_dci("jit(f)/vmap()/turns:newton/while") > 1
-    assert of_dci("jit(f)/while") == estimates.UNKNOWN_TURNS
-    assert estimates.turns_of("nk")("jit(f)/vmap(vmap(turns:epochs))/while") > 20
-    assert estimates.turns_of("dci_lasso")("jit(f)/turns:sweeps/while") > 20
-    assert estimates.turns_of("dci_lasso")("jit(f)/turns:sweeps/while/body/while") == estimates.UNKNOWN_TURNS
+    assert of_dci("jit(f)/while") == accelerators.UNKNOWN_TURNS
+    assert accelerators.turns_of("nk")("jit(f)/vmap(vmap(turns:epochs))/while") > 20
+    assert accelerators.turns_of("dci_lasso")("jit(f)/turns:sweeps/while") > 20
+    assert accelerators.turns_of("dci_lasso")("jit(f)/turns:sweeps/while/body/while") == accelerators.UNKNOWN_TURNS
     inner = of_dci("jit(f)/turns:newton/while/body/turns:products/while")
-    assert inner == json.loads((estimates.files("jaxdis.cli") / "turns.json").read_text())["dci_logistic"]["products"]
+    counted = json.loads((accelerators.files("jaxdis.cli") / "turns.json").read_text())
+    assert inner == counted["dci_logistic"]["products"]
 
 
 @pytest.fixture
 def rows():
-    one = estimates.judged("mig <b>", Cost(20.0, 0.0, 1e9, 1e9), 1.5, 1e6, 6e5, 64, H100)
-    return [one, estimates.Failure("dci", "no <tile>")]
+    one = accelerators.judged("mig <b>", Cost(20.0, 0.0, 1e9, 1e9), 1.5, 1e6, 6e5, 64, H100)
+    return [one, accelerators.Failure("dci", "no <tile>")]
 
 
 def test_a_page_says_that_nothing_was_measured(rows):
     pytest.importorskip("matplotlib")
-    page = report.to_page(H100, rows)
+    page = accelerators.to_page(H100, rows)
     assert "not measured" in page
     assert "mig &lt;b&gt;" in page
     assert "<tile>" not in page
     assert page.count("data:image/png") == 1
-    contents = json.loads(report.to_json(H100, rows))
+    contents = json.loads(accelerators.to_json(H100, rows))
     assert contents["measured"] is False
     assert [row["name"] for row in contents["rows"]] == ["mig <b>", "dci"]
 
@@ -95,12 +94,12 @@ def test_the_first_hour_goes_on_where_it_was(tmp_path, monkeypatch):
 
         return run
 
-    for name in first_hour.STEPS:
-        monkeypatch.setitem(first_hour.STEPS, name, step(name))
+    for name in accelerators.STEPS:
+        monkeypatch.setitem(accelerators.STEPS, name, step(name))
     with pytest.raises(KeyboardInterrupt):
-        first_hour.measure_first(tmp_path)
+        accelerators.measure_first(tmp_path)
     assert json.loads((tmp_path / "copies.json").read_text()) == {"rows": {"copies": 1.0}}
-    result = json.loads(first_hour.measure_first(tmp_path).read_text())
+    result = json.loads(accelerators.measure_first(tmp_path).read_text())
     assert ran == ["programs", "copies", "copies", "scores", "training"]
     assert result["missing"] == []
     assert result["scores"]["rows"] == {"scores": 2.0}
@@ -112,26 +111,26 @@ def test_rows_that_were_measured_are_not_measured_again():
             raise ValueError("too small")
         return {"ms": 1.0}
 
-    *_, last = first_hour._rows({"rows": {"a": {"ms": 3.0}}}, ["a", "b", "c"], measured, math.inf)
+    *_, last = accelerators._rows({"rows": {"a": {"ms": 3.0}}}, ["a", "b", "c"], measured, math.inf)
     assert last == {"rows": {"a": {"ms": 3.0}, "b": {"error": "too small"}, "c": {"ms": 1.0}}, "finished": True}
-    assert list(first_hour._rows({}, ["a"], measured, -math.inf)) == []
+    assert list(accelerators._rows({}, ["a"], measured, -math.inf)) == []
 
 
 def test_an_hour_that_is_over_names_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setattr(first_hour.time, "monotonic", iter(range(0, 10_000, 60)).__next__)
-    for name in first_hour.STEPS:
-        monkeypatch.setitem(first_hour.STEPS, name, lambda *_: iter([{"finished": True}]))
-    result = json.loads(first_hour.measure_first(tmp_path, minutes=2.0).read_text())
+    monkeypatch.setattr(accelerators.time, "monotonic", iter(range(0, 10_000, 60)).__next__)
+    for name in accelerators.STEPS:
+        monkeypatch.setitem(accelerators.STEPS, name, lambda *_: iter([{"finished": True}]))
+    result = json.loads(accelerators.measure_first(tmp_path, minutes=2.0).read_text())
     assert result["missing"] == ["copies", "scores", "training"]
 
 
 def test_the_first_hour_on_this_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr(first_hour, "UPDATES", (1, 3))
-    monkeypatch.setattr(first_hour, "COPIED_BYTES", 1 << 20)
+    monkeypatch.setattr(accelerators, "UPDATES", (1, 3))
+    monkeypatch.setattr(accelerators, "COPIED_BYTES", 1 << 20)
     trained = Trained("vae_mlp", Vae(network=Mlp((8,))), 1, 2, 2)
-    monkeypatch.setattr(first_hour, "plan", lambda samples: [Scored(name, 3, samples) for name in ("mig", "sap")])
-    monkeypatch.setattr(first_hour, "trainings", lambda: [trained])
-    result = json.loads(first_hour.measure_first(tmp_path, samples=300).read_text())
+    monkeypatch.setattr(accelerators, "plan", lambda samples: [Scored(name, 3, samples) for name in ("mig", "sap")])
+    monkeypatch.setattr(accelerators, "trainings", lambda: [trained])
+    result = json.loads(accelerators.measure_first(tmp_path, samples=300).read_text())
     assert result["missing"] == []
     assert result["programs"]["compiled"].keys() == {"mig, 3 members", "sap, 3 members", str(trained)}
     assert result["scores"]["rows"].keys() == {"mig, 3 members", "sap, 3 members"}
@@ -147,10 +146,10 @@ def test_the_first_hour_on_this_machine(tmp_path, monkeypatch):
 def test_metrics_that_share_a_fit_are_not_added_up():
     """A forest for two of them: together at least the longer, at most both; a failure counts nothing."""
     rows = [
-        estimates.judged(name, Cost(0.0, 0.0, bytes, 0.0), 0.0, 8e6, 0, 1, H100)
+        accelerators.judged(name, Cost(0.0, 0.0, bytes, 0.0), 0.0, 8e6, 0, 1, H100)
         for name, bytes in (("dci_forest", 3352.32e6), ("structured", 2 * 3352.32e6), ("mig", 3352.32e6))
     ]
     plan = {name: METRICS[name] for name in ("dci_forest", "structured", "mig", "sap")}
-    least, most = estimates.together(plan, [*rows, estimates.Failure("sap", "no tile sizes")])
+    least, most = accelerators.together(plan, [*rows, accelerators.Failure("sap", "no tile sizes")])
     assert least == pytest.approx(rows[1].ms + rows[2].ms)
     assert most == pytest.approx(sum(row.ms for row in rows))

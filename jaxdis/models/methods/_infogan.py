@@ -11,11 +11,9 @@ from jaxdis._core import random
 from jaxdis._core.options import Count
 from jaxdis._core.platforms import on_cpu
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._method import Variant, about_of, all_finite
-from jaxdis.models.methods._optimizer import averaged, divisor, split
+from jaxdis.models.methods._method import Variant, about_of, all_finite, averaged, divisor, split
 from jaxdis.models.methods._resnet_vae import ResidualMethod, signed
-from jaxdis.models.networks._functions import PRODUCTS
-from jaxdis.models.networks._layers import apply, normalized
+from jaxdis.models.networks._layers import PRODUCTS, apply, normalized
 from jaxdis.models.networks._residual import begin
 
 # Images of which the critic's gradients are taken at once on accelerators: with fewer, a zoo takes less memory.

@@ -11,10 +11,9 @@ from jaxtyping import Array, Float, Int
 from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Positive, Units
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._method import Method, Variant, about_of, accepted
-from jaxdis.models.methods._optimizer import Adam
+from jaxdis.models.methods._method import Adam, Method, Variant, about_of, accepted
 from jaxdis.models.networks._architectures import Convolutional, Mlp, locatello
-from jaxdis.models.networks._functions import Autoencoder, functions_of
+from jaxdis.models.networks._layers import Autoencoder, functions_of
 from jaxdis.models.objectives._losses import divergence, negative_log_likelihood
 
 

@@ -1,6 +1,6 @@
 """The library's encoders and decoders, and the discriminator, as ``flax.linen`` modules.
 
-Programs use a network's three pure functions, its own or a user's: see :mod:`jaxdis.models.networks._functions`.
+Programs use a network's three pure functions, its own or a user's: see :mod:`jaxdis.models.networks._layers`.
 """
 
 import dataclasses

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis._core.kernels import sums
 from jaxdis.data.synthetic import CASES, calibration
-from jaxdis.metrics.interventions import _votes as robustness
+from jaxdis.metrics import interventions as robustness
 from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS

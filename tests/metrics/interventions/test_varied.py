@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.metrics.interventions import draw_varied
-from jaxdis.metrics.interventions import numbered_by_others
+from jaxdis.metrics.interventions import draw_varied, numbered_by_others
 
 MIXING = np.array([[1, 0.95, 0.3], [0.7, 1, 0.8], [0.95, 0.4, 1]])
 

@@ -10,7 +10,7 @@ from jaxdis._core.kernels import convolution
 from jaxdis._core.platforms import tracing_for
 from jaxdis.models.networks import _architectures as architectures
 from jaxdis.models.networks import _layers as layers
-from jaxdis.models.networks._functions import functions_of
+from jaxdis.models.networks._layers import functions_of
 from tests.draws import normal, uniform
 from tests.models.conftest import largest_difference
 

@@ -12,10 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
-from jaxdis.models.methods._method import Method, Slots, accepted
-from jaxdis.models.methods._optimizer import Adam, averaged, divisor, split
-from jaxdis.models.networks._functions import PRODUCTS
-from jaxdis.models.networks._layers import apply
+from jaxdis.models.methods._method import Adam, Method, Slots, accepted, averaged, divisor, split
+from jaxdis.models.networks._layers import PRODUCTS, apply
 
 # Largest multiplier, and the share of the old average error that an update keeps.
 MOST = 1e10

@@ -9,8 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
-from jaxdis.models.methods._method import Variant, about_of
-from jaxdis.models.methods._optimizer import split
+from jaxdis.models.methods._method import Variant, about_of, split
 from jaxdis.models.methods.slots import _base as base
 from jaxdis.models.networks import _layers as layers
 from jaxdis.models.networks._layers import draw
