@@ -1,7 +1,7 @@
 """What training, zoos, studies and reports ask from a method, and nothing else; and optimizers.
 
-Wherever a method takes an ``optimizer`` of the library, whose step length is a hyperparameter, it also takes an optax
-function, whose learning rate stays one, or a transformation with its own steps, such as one with a schedule
+Wherever a method takes an ``optimizer`` of the library, whose step length is a hyperparameter, it also takes those of
+optax: a function, whose learning rate stays a hyperparameter, or a transformation with its own steps
 (``tests/models/methods/test_optimizer.py`` has examples).
 
 To add a method, write a frozen dataclass that derives from :class:`Method` and a row of

@@ -1,7 +1,7 @@
 """Layers for the library's networks, and the one door for networks, which become three pure functions.
 
-Layers are those in ``flax.linen``, with convolutions in their fast forms. This is the one place where a form is chosen: ``flax.linen.Conv`` makes the parameters, and what it is given as
-``conv_general_dilated`` computes.
+Layers are those in ``flax.linen``, with convolutions in their fast forms. This is the one place where a form is chosen:
+``flax.linen.Conv`` makes the parameters, and what it is given as ``conv_general_dilated`` computes.
 
 A network is
 
