@@ -16,8 +16,7 @@ from bench_training import advance, product_rate
 from jaxdis import models
 from jaxdis._core.resources import operations
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._runner import Runner, begin, update
-from jaxdis.models.training._train import resolved_config
+from jaxdis.models.training._train import Runner, begin, resolved_config, update
 
 ON_CPU = jax.default_backend() == "cpu"
 NARROW = {"num_slots": 4, "num_codes": 8, "batch_size": 8}

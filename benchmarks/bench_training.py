@@ -16,8 +16,7 @@ import pytest
 
 from jaxdis import models
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._runner import Runner
-from jaxdis.models.training._train import resolved_config
+from jaxdis.models.training._train import Runner, resolved_config
 
 ON_CPU = jax.default_backend() == "cpu"
 BATCH = 64

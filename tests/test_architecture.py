@@ -39,7 +39,7 @@ LEVELS = [
 
 DOORS = {
     "flax": {path.relative_to(ROOT).as_posix() for path in (ROOT / "models/networks").glob("_*.py")},
-    "matplotlib": {"plots/_canvas.py"},
+    "matplotlib": {"plots.py"},
     "tensorflow_datasets": None,
     "dask": None,
     "distributed": None,

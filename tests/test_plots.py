@@ -8,7 +8,7 @@ import pytest
 
 import jaxdis
 from jaxdis import plots
-from jaxdis.plots._canvas import png
+from jaxdis.plots import png
 
 Row = collections.namedtuple("Row", ("name", "zoo_size", "per_second"))
 matplotlib = pytest.importorskip("matplotlib")

@@ -45,8 +45,7 @@ from jaxdis.models import members as zoo_of
 from jaxdis.models._members import checked_members
 from jaxdis.models.methods._method import Method
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._runner import Runner, _advance, _begin, begin
-from jaxdis.models.training._train import resolved_config
+from jaxdis.models.training._train import Runner, _advance, _begin, begin, resolved_config
 
 SECONDS_PER_LAUNCH, SECONDS_PER_SYNC = 3e-6, 10e-6
 # What trains: a method and the shape of its images.

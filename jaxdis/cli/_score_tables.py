@@ -19,7 +19,7 @@ from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation import _costs as costs
 from jaxdis.evaluation._costs import Load, Size
 from jaxdis.evaluation._run import seconds_of, stages_of
-from jaxdis.evaluation._score_table import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, together
+from jaxdis.evaluation._score_core import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, together
 from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics._metric import Column
 

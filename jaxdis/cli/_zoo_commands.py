@@ -165,7 +165,7 @@ def train_to_directory(config, sweep: Mapping, seeds: int, out: Path, *, progres
     """
     from jaxdis._core.files import DamagedFile, read_arrays
     from jaxdis.models import members, train
-    from jaxdis.models.training._checkpoint import saved_updates
+    from jaxdis.models.training._train import saved_updates
 
     keys, hyperparameters, labels = members(sweep, seeds, config.method)
     steps, before, file = config.steps, saved_updates(out), out / "zoo.npz"

@@ -31,9 +31,8 @@ from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._metric import metric_seed
 from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, left_out_of, plan_of
-from jaxdis.models._evidence import Encoder
 from jaxdis.models._images import Images, check_unit_values
-from jaxdis.models._zoo import Zoo
+from jaxdis.models._zoo import Encoder, Zoo
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
 INTERVENTIONS = {

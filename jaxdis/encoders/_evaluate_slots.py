@@ -37,7 +37,7 @@ from jaxdis.metrics._metric import About, Column
 from jaxdis.models import Zoo
 from jaxdis.models._images import Images
 from jaxdis.models.methods._method import Slots
-from jaxdis.relations._tree_importances import PRESETS
+from jaxdis.relations._learned import PRESETS
 from jaxdis.scores._structure import Structure
 from jaxdis.scores._structured_score import NOISE
 from jaxdis.structured._evaluate_structured import ValidationShare, check_choice, evaluate_structured

@@ -16,8 +16,7 @@ from jaxdis._core.files import csv_text, read_csv_columns, write_text
 from jaxdis._core.finite import finite, mean
 from jaxdis._core.options import Level, checked, shown, some_of
 from jaxdis._core.table_columns import columns_of
-from jaxdis.evaluation._score_core import NAME, column_rows
-from jaxdis.evaluation._score_table import metadata
+from jaxdis.evaluation._score_core import NAME, column_rows, metadata
 from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics import METRICS
 from jaxdis.metrics._metric import Column
@@ -168,7 +167,7 @@ def _numbered(values: list) -> np.ndarray | list:
 
 
 def _json_rows(table: dict) -> list[dict]:
-    """A row per member from what :func:`~jaxdis.evaluation._score_table.as_json` made."""
+    """A row per member from what :func:`~jaxdis.evaluation._score_core.as_json` made."""
     columns = {name: column for name, column in table.items() if name not in _OF_JSON and name != "file"}
     columns = {name: column if isinstance(column, list) else [column] for name, column in columns.items()}
     known = table.get("members") or [{}] * max(map(len, columns.values()), default=0)

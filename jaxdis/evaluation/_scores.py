@@ -13,7 +13,7 @@ import numpy as np
 from jaxdis._core.files import DamagedFile, csv_text, read_arrays, write_arrays, write_text
 from jaxdis._core.options import Count, checked, checked_value, shown, some_of
 from jaxdis._core.version import __version__
-from jaxdis.evaluation import _score_table as score_table
+from jaxdis.evaluation import _score_core as score_table
 from jaxdis.evaluation._notes import notes_of_request
 from jaxdis.evaluation._request import Request
 from jaxdis.evaluation._run import Results

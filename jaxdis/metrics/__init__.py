@@ -9,9 +9,8 @@ from jaxdis.metrics._generalization import compositional_generalization, novel_c
 from jaxdis.metrics._identifiability import mcc_test
 from jaxdis.metrics._metric import About, Blend, Direct, Metric
 from jaxdis.metrics._metric_table import METRICS
-from jaxdis.metrics._probe_accuracy import knockout_curve, knockout_table, linear_probe, mlp_probe, nk
+from jaxdis.metrics._probe_accuracy import knockout_curve, knockout_table, linear_probe, mlp_probe, nk, snc
 from jaxdis.metrics._separation import unibound
-from jaxdis.metrics._single_neuron import snc
 from jaxdis.metrics._unsupervised import code_information, total_correlation
 from jaxdis.metrics.interventions import beta_vae, consistency, factor_vae, irs, restrictiveness, z_max
 

@@ -14,8 +14,8 @@ from jaxdis._learners.classes import Groups, class_areas, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.logistic import fit_logistic, fit_logistic_validated, log_probabilities, predict
 from jaxdis.factors import Codes, Factors, Sample
+from jaxdis.relations._learned import boosted_trees
 from jaxdis.relations._relation import Relation, Samples, read
-from jaxdis.relations._tree_importances import boosted_trees
 
 # Codes farther from 0 than so many times their range are shifted there.
 FAR = 16.0

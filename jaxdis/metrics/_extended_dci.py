@@ -16,8 +16,8 @@ from jaxdis._learners.classes import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._separation import noise_of_codes
+from jaxdis.relations._learned import random_forest
 from jaxdis.relations._relation import Relation, read, varied
-from jaxdis.relations._tree_importances import random_forest
 from jaxdis.scores._entropies import entropy
 
 # Of the squared norm of weights, per sample. With a tenth of it, rounding moves explicitness by 1e-5 on few samples.

@@ -22,9 +22,8 @@ from jaxdis.metrics._dependent_gaps import factor_paths, monotonicity, smoothnes
 from jaxdis.metrics._downstream import downstream_trees, explicitness, infoe
 from jaxdis.metrics._extended_dci import dci_es
 from jaxdis.metrics._metric import About, Blend, Direct, Metric
-from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe, nk
+from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe, nk, snc
 from jaxdis.metrics._separation import unibound
-from jaxdis.metrics._single_neuron import snc
 from jaxdis.metrics._unsupervised import code_information, total_correlation
 from jaxdis.metrics.interventions import beta_vae, consistency, factor_vae, irs, restrictiveness, z_max
 from jaxdis.relations import RELATIONS, Relation

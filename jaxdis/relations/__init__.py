@@ -10,14 +10,15 @@ from jaxdis.relations._binless import (
 from jaxdis.relations._correlation import correlation, r2
 from jaxdis.relations._information import mutual_information, mutual_information_equal_count, mutual_information_sampled
 from jaxdis.relations._learned import (
+    boosted_trees,
     lasso_importance,
     logistic_accuracy,
     logistic_importance,
+    random_forest,
     svm_accuracy,
     threshold_accuracy,
 )
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._tree_importances import boosted_trees, random_forest
 
 RELATIONS: dict[str, Spec] = {
     "mutual_information": Spec(mutual_information, title="Mutual information, equal-width bins"),

@@ -17,8 +17,7 @@ from jaxdis.scores._structured_score import (
 )
 from jaxdis.structured._evaluate_structured import evaluate_structured
 from jaxdis.structured._identifiability import Identified, block_identifiability, slot_identifiability
-from jaxdis.structured._orders import best_orders, take_slots
-from jaxdis.structured._probing import Probe, probe
+from jaxdis.structured._probing import Probe, best_orders, probe, take_slots
 from jaxdis.structured._segmentation import (
     Covering,
     OrderAgreement,

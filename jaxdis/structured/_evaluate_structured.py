@@ -34,7 +34,7 @@ from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import SPLIT_SEED, apply
 from jaxdis.metrics._plan import check_circular
 from jaxdis.relations import RELATIONS
-from jaxdis.relations._tree_importances import PRESETS
+from jaxdis.relations._learned import PRESETS
 from jaxdis.scores._structure import Levels, Structure
 from jaxdis.scores._structured_score import NOISE, background, drop_small, score_of
 from jaxdis.structured._probing import Encoding, Probe, Start, layout_of, probe

@@ -17,11 +17,10 @@ from jaxdis.evaluation._costs import Size, bytes_of, usual_seconds
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import LIGHT_SECONDS
 from jaxdis.models._config import Config
-from jaxdis.models._encoding import code_shape, images_at_once
+from jaxdis.models._zoo import code_shape, images_at_once
 from jaxdis.models.networks._architectures import num_parameters
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._runner import begin, update
-from jaxdis.models.training._train import resolved_config
+from jaxdis.models.training._train import begin, resolved_config, update
 from jaxdis.study._definition import Member, Study, Training
 from jaxdis.study._run_study import Totals, status, work_of
 from jaxdis.study._store import KINDS

@@ -19,7 +19,7 @@ from jaxdis.metrics._plan import check_validation, plan_of
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
-from jaxdis.models.training._checkpoint import checked_keep
+from jaxdis.models.training._train import checked_keep
 from jaxdis.study._store import cell_id, ids_of_children
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.

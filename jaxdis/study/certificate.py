@@ -140,7 +140,7 @@ def write_certificate(calibration, certificate: Certificate, out: str | Path) ->
     """Write the tables ``cases.csv``, ``responses.csv``, ``sweeps.csv`` and ``sizes.csv`` and the four figures, as far
     as there are such parts; returns the files."""
     from jaxdis import plots
-    from jaxdis.plots._canvas import png
+    from jaxdis.plots import png
 
     out = Path(out)
     tables, figures = {}, {}

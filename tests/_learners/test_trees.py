@@ -24,7 +24,7 @@ from jaxdis._learners.splits import exact_order
 from jaxdis._learners.trees import Totals, grow
 from jaxdis.data import synthetic
 from jaxdis.data._teapot import Gap
-from jaxdis.relations._tree_importances import PRESETS
+from jaxdis.relations._learned import PRESETS
 from tests._learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation
 from tests.golden_values import arrays, numbers
 

@@ -19,8 +19,8 @@ from jaxdis._core.platforms import tracing_for
 from jaxdis.cli._accelerators import TRAINED, Estimate, estimates, updates
 from jaxdis.data import DATASETS
 from jaxdis.models import Config
-from jaxdis.models._encoding import _encode
 from jaxdis.models._images import Images
+from jaxdis.models._zoo import _encode
 from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._train import resolved_config
 from tests.aot.budgets import FILE, MEMBERS, TRAINED_MEMBERS, counts_of

@@ -15,7 +15,7 @@ from jaxdis.cli import main
 from jaxdis.cli._metric_texts import plan_of_texts
 from jaxdis.cli._score_tables import folded, print_scores
 from jaxdis.evaluation._evaluate import evaluate
-from jaxdis.evaluation._score_table import added
+from jaxdis.evaluation._score_core import added
 
 RNG = np.random.default_rng(0)
 VALUES = np.stack([RNG.integers(0, 3, 200), RNG.integers(0, 4, 200)], axis=1)

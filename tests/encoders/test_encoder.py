@@ -10,7 +10,7 @@ import pytest
 import jaxdis
 from jaxdis import METRICS
 from jaxdis.data import FactorSpace
-from jaxdis.models._evidence import Encoder
+from jaxdis.models._zoo import Encoder
 
 SPACE = FactorSpace.of(shade=4, row=8, column=8)
 FEW = {"num_train": 64, "num_eval": 32, "batch": 16}

@@ -13,7 +13,7 @@ import jaxdis
 from jaxdis import METRICS, evaluate, models
 from jaxdis.data import FactorSpace
 from jaxdis.encoders import _simulated as simulated
-from jaxdis.models._evidence import Encoder
+from jaxdis.models._zoo import Encoder
 
 MAPS = Path("/proc/self/maps")
 SPACE = FactorSpace.of(a=3, b=6, c=4)

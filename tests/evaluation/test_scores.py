@@ -13,7 +13,7 @@ import pytest
 import jaxdis
 from jaxdis import Scores, evaluate
 from jaxdis._core.files import DamagedFile, write_arrays
-from jaxdis.evaluation._score_table import as_json
+from jaxdis.evaluation._score_core import as_json
 
 pandas = pytest.importorskip("pandas")
 FACTORS = jaxdis.Factors.of(np.arange(240).reshape(-1, 2) % (3, 4), names=("shape", "<b>size"))

@@ -9,10 +9,10 @@ import pytest
 
 from jaxdis import models
 from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
-from jaxdis.models import _encoding as encoding
+from jaxdis.models import _zoo as encoding
 from jaxdis.models import _zoo as traversal
 from jaxdis.models._config import describe, restored, types_of_configs
-from jaxdis.models.training._runner import begin
+from jaxdis.models.training._train import begin
 from jaxdis.papers import PAPERS
 from tests.models.conftest import changed, same
 

@@ -9,7 +9,7 @@ import pytest
 import jaxdis
 from jaxdis import RELATIONS, Factors, evaluate_structured
 from jaxdis.encoders._evaluate_slots import Structured
-from jaxdis.relations._tree_importances import PRESETS
+from jaxdis.relations._learned import PRESETS
 from jaxdis.structured import Structure, score_of
 from tests.structured.planted import DIMS, PROPERTIES, plant, recovered, shapes
 

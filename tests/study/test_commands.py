@@ -210,7 +210,7 @@ def test_training_into_a_studys_folder_is_refused(finished, capsys):
 
 def test_names_that_are_no_mathematics_are_drawn(tmp_path):
     from jaxdis import plots
-    from jaxdis.plots._canvas import png, text
+    from jaxdis.plots import png, text
 
     names = {r"$\frac{$": np.ones((2, 3)), "_hidden": np.ones((2, 3)), "a$b$c": np.ones((2, 3))}
     assert png(plots.curves((0.0, 1.0), names, "x"))[:4] == b"\x89PNG"

@@ -19,7 +19,7 @@ from jaxdis.models import Adam, Config, Genesis, Iodine, Monet, RmsProp, members
 from jaxdis.papers.dangnhu2022._slot_zoo import beginning, independent
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
-from jaxdis.relations._tree_importances import random_forest
+from jaxdis.relations._learned import random_forest
 from jaxdis.scores._structure import Structure
 from jaxdis.scores._structured_score import lower_bound
 from jaxdis.structured import order_agreement, probe, score_of

@@ -15,15 +15,14 @@ from jaxdis.data import DATASETS
 from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.metrics._metric import Column
 from jaxdis.models import Zoo
-from jaxdis.models._encoding import decodes
-from jaxdis.models._zoo import traversals
+from jaxdis.models._zoo import decodes, traversals
 from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
 from jaxdis.papers.harness._paper import Finished, Reproduction
 from jaxdis.papers.harness._printed import Table, printed_in, words_in
 from jaxdis.papers.harness._scale import Fact, Level
 from jaxdis.papers.harness._verdict import Finding, Part, findings, resampled
-from jaxdis.plots._canvas import Figure as Drawing
-from jaxdis.plots._canvas import png
+from jaxdis.plots import Figure as Drawing
+from jaxdis.plots import png
 from jaxdis.study._compute_cells import member_zoo
 from jaxdis.study._definition import Member, Study
 from jaxdis.study._store import Store, number, publish

@@ -19,9 +19,8 @@ from jaxdis.metrics import Direct, Metric
 from jaxdis.metrics._plan import plan_of
 from jaxdis.models import Config, InfoGan, Pca, ResnetVae
 from jaxdis.papers.harness._paper import Size, Sources
-from jaxdis.relations._learned import lasso_importance
+from jaxdis.relations._learned import lasso_importance, random_forest
 from jaxdis.relations._relation import Relation
-from jaxdis.relations._tree_importances import random_forest
 from jaxdis.scores._entropies import entropy
 from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study._store import Store

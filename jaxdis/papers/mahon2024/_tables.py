@@ -371,7 +371,7 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
     Diagrams are PNG files in ``figures``, one per data set and model, however many seeds it has.
     """
     from jaxdis import plots  # matplotlib is not needed for tables
-    from jaxdis.plots._canvas import png
+    from jaxdis.plots import png
 
     store = Store(out)
     store.check({**study.describe(), "name": store.description().get("name")})

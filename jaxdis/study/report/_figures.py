@@ -17,9 +17,8 @@ from jaxdis.data._contact_sheet import traversals as factor_traversals
 from jaxdis.evaluation._evaluate import relate
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import Column
-from jaxdis.models._encoding import decodes
 from jaxdis.models._images import Images
-from jaxdis.models._zoo import reconstructions, traversals
+from jaxdis.models._zoo import decodes, reconstructions, traversals
 from jaxdis.models.methods.slots._base import SlotMethod
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups

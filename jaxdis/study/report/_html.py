@@ -74,7 +74,7 @@ def _cell(value) -> str:
 
 def image(figure, alt: str) -> str:
     """A figure of matplotlib, or PNG bytes that were read from a file, inlined."""
-    from jaxdis.plots._canvas import png  # matplotlib is not needed for tables
+    from jaxdis.plots import png  # matplotlib is not needed for tables
 
     content = figure if isinstance(figure, bytes) else png(figure)
     source = f"data:image/png;base64,{base64.b64encode(content).decode()}"

@@ -17,7 +17,7 @@ from jaxdis._core.precision import single_precision
 from jaxdis._core.version import __version__
 from jaxdis.evaluation import Scores, relate
 from jaxdis.evaluation._notes import known
-from jaxdis.evaluation._score_table import together
+from jaxdis.evaluation._score_core import together
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.models import Variant

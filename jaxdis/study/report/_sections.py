@@ -11,7 +11,7 @@ from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.references import REFERENCES
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._notes import Known, notes_of
-from jaxdis.evaluation._score_table import together
+from jaxdis.evaluation._score_core import together
 from jaxdis.metrics._metric import ASPECTS, Metric
 from jaxdis.study._definition import metric_of
 from jaxdis.study.report import _statistics as results

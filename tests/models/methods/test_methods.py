@@ -21,8 +21,7 @@ from jaxdis.models._members import checked_members
 from jaxdis.models.methods import _method as method_module
 from jaxdis.models.methods._method import accepted
 from jaxdis.models.training._image_source import as_source
-from jaxdis.models.training._runner import _advance, begin
-from jaxdis.models.training._train import resolved_config
+from jaxdis.models.training._train import _advance, begin, resolved_config
 from tests.models.conftest import largest_difference, same
 from tests.models.methods.toy import ToyGan
 from tests.programs import check_products_of

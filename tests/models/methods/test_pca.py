@@ -129,7 +129,7 @@ def test_what_does_not_suit_is_refused(method, steps, message, photographs):
 
 
 def test_one_program_serves_all_passes_and_other_seeds(photographs):
-    from jaxdis.models.training import _runner as runner
+    from jaxdis.models.training import _train as runner
 
     before = runner._advance._cache_size()
     fit(photographs, models.Pca(num_codes=4), seeds=2)

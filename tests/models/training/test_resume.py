@@ -19,8 +19,8 @@ from jaxdis import data, models
 from jaxdis._core.files import read_arrays, write_arrays
 from jaxdis.cli._zoo_commands import train_to_directory
 from jaxdis.models.objectives._losses import Losses
-from jaxdis.models.training import _runner as runner
 from jaxdis.models.training import _train as progress
+from jaxdis.models.training import _train as runner
 from jaxdis.models.training._image_source import as_source, fingerprint
 from tests.models.conftest import changed, same
 

@@ -10,7 +10,7 @@ from jaxdis import data, models
 from jaxdis.models.methods._vae import permute
 from jaxdis.models.networks._layers import apply, functions_of
 from jaxdis.models.objectives import _losses as distributions
-from jaxdis.models.training import _runner as runner
+from jaxdis.models.training import _train as runner
 from jaxdis.models.training._image_source import as_source
 from tests.models.conftest import changed, largest_difference
 
