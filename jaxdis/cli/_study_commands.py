@@ -38,7 +38,7 @@ class Quickstart:
         from jaxdis.data import DATASETS
         from jaxdis.data._data_source import check_used, sources_of
         from jaxdis.study import work_of
-        from jaxdis.study._library import quickstart
+        from jaxdis.study._definition import quickstart
 
         terminal.check_pictures()
         sources = sources_of(self.source, self.data_option, DATASETS)
@@ -310,7 +310,7 @@ def _print_digest(digest) -> None:
 
 def print_plan(work, out: Path, *, extend: bool, title: str | None = None) -> tuple[float, float]:
     """Print what a study's cells cost; returns the seconds and the bytes on disk that are missing."""
-    from jaxdis.study._cost import plan
+    from jaxdis.study._trained_work import plan
 
     costs, rows = plan(work, out, extend=extend), []
     for kind, cost in costs.items():

@@ -187,8 +187,8 @@ def train_to_directory(config, sweep: Mapping, seeds: int, out: Path, *, progres
 def _print_plan(config, sweep, seeds: int) -> None:
     """What training costs, as `jaxdis study run --plan` estimates it."""
     from jaxdis.models.training._train import resolved_config, resolved_source
-    from jaxdis.study._cost import TRAINING_EFFICIENCY, model_cost, product_rate
     from jaxdis.study._definition import Training
+    from jaxdis.study._trained_work import TRAINING_EFFICIENCY, model_cost, product_rate
 
     training = Training.of(config, sweep, seeds)
     source, (_, settings, labels) = resolved_source(config), training.members()

@@ -5,11 +5,15 @@
 """
 
 from jaxdis.data import synthetic
-from jaxdis.data._catalog import (
+from jaxdis.data._data_source import DataSource
+from jaxdis.data._datasets import (
+    DATASETS,
+    DataSet,
     cars3d,
     clevr6,
     color_dsprites,
     dsprites,
+    example,
     hearts,
     mpi3d,
     multi_dsprites,
@@ -22,8 +26,6 @@ from jaxdis.data._catalog import (
     standin_turntable,
     teapots,
 )
-from jaxdis.data._data_source import DataSource
-from jaxdis.data._datasets import DATASETS, DataSet, example
 from jaxdis.data._factor_space import FactorSpace, Interval
 from jaxdis.data._folder import folder
 from jaxdis.data._render import Render

@@ -1,28 +1,367 @@
-"""The table of data sets: what each is, how to load it, and how to get its files; and an example zoo of codes."""
+"""Data sets: a function for each, which returns (space, render), and the table of what each is and how to get it.
+
+Also an example zoo of codes.
+"""
 
 import dataclasses
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from jaxdis._core.files import read_arrays
-from jaxdis._core.options import look_up
-from jaxdis.data import _catalog as catalog
-from jaxdis.data import _clevr_space as clevr_space
+from jaxdis._core.options import Count, Natural, checked, look_up
+from jaxdis.data import _clevr_render as clevr
+from jaxdis.data import _lattice as lattice
 from jaxdis.data import _multi_sprites as multi_sprites
 from jaxdis.data import _sprites as sprites
 from jaxdis.data import _standins as standins
 from jaxdis.data import _teapot as teapot
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._lattice import Gather, HiddenGather, HostGather, ListedSpace, NearestListed
+from jaxdis.data._render import Render, checked_dtype
 from jaxdis.data._scenes import Scenes, labels_of
+from jaxdis.data._shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
 from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
-from jaxdis.data._sprites import HEARTS_SPACE
+from jaxdis.data._sprites import HEARTS_SPACE, draw_hearts
 from jaxdis.data.files import _image_files as image_files
 from jaxdis.factors import Factors
+
+Pair = tuple[FactorSpace, Render]
+
+
+@checked
+def dsprites(
+    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
+    """Render dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
+
+    Args:
+      source: the official npz or hdf5 file, or a tensorflow-datasets folder with a prepared ``dsprites``; None renders
+        the images.
+      cached: whether to gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of
+        rendering.
+      circular: whether metrics take orientations as angles instead of as classes, as in the papers; the last
+        orientation is the first.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    return _of_sprites(sprites.draw, 1, False, source, cached, circular, dtype)
+
+
+@checked
+def hearts(*, dtype="float32") -> Pair:
+    """Render upright dSprites hearts at half the resolution, [32, 32, 1]: scale, x and y vary, in 3,072 images.
+
+    ``dtype`` as for :func:`dsprites`.
+    """
+    return HEARTS_SPACE, Render((), draw_hearts, HEARTS_SPACE.sizes, (32, 32, 1), checked_dtype(dtype))
+
+
+@checked
+def color_dsprites(
+    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
+    """Render Color-dSprites (Locatello et al. 2019): a sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
+    return _of_sprites(sprites.draw_colored, 3, True, source, cached, circular, dtype)
+
+
+@checked
+def noisy_dsprites(
+    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
+    """Render Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
+    return _of_sprites(sprites.draw_noisy, 3, True, source, cached, circular, dtype)
+
+
+@checked
+def scream_dsprites(
+    painting=None, source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
+    """Render Scream-dSprites (Locatello et al. 2019): the sprite as a negative on part of a painting, [64, 64, 3].
+
+    Args:
+      painting: a picture file of The Scream, or a float32 array [height, width, 3] in [0, 1]; None reads
+        ``the_scream.jpg`` in the cache folder.
+      source, cached, circular, dtype: as for :func:`dsprites`.
+
+    Raises:
+      FileNotFoundError: without the painting; the message says where to save it.
+    """
+    is_array = isinstance(painting, np.ndarray)
+    picture = sprites.checked_painting(painting) if is_array else sprites.load_painting(painting)
+    space, render = _of_sprites(sprites.draw_painted, 3, True, source, cached, circular, dtype)
+    return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
+
+
+@checked
+def multi_dsprites(
+    max_objects: int = 4,
+    min_objects: int = 1,
+    source: str | Path | None = None,
+    *,
+    cached: bool = False,
+    dtype="float32",
+) -> Pair:
+    """Render Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored sprites that hide each other, [64, 64, 3].
+
+    ``space.masks(factors)`` are the instance masks.
+
+    Args:
+      max_objects, min_objects: how many objects a scene may have.
+      source, cached, dtype: as for :func:`dsprites`.
+    """
+    space = multi_sprites.space(max_objects, min_objects)
+    _, render = _of_sprites(multi_sprites.Painter(min_objects), 3, False, source, cached, False, dtype)
+    return space, dataclasses.replace(render, sizes=space.sizes)
+
+
+@checked
+def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident: bool = False, dtype="float32") -> Pair:
+    """Render Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
+
+    Args:
+      source: the official hdf5 file, or a tensorflow-datasets folder with a prepared ``shapes3d``; None renders the
+        images.
+      cached: whether to gather from traced layers (183 MB in memory and on disk, built once in seconds) instead of
+        tracing each image; ignored with a ``source``.
+      resident: whether to copy all images of ``source`` to the device (5.9 GB) instead of leaving them on disk.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    space, dtype = SHAPES3D_SPACE, checked_dtype(dtype)
+    if source is not None:
+        path = _decoded("shapes3d", Path(source), image_files.shapes3d_images).filename
+        return space, _from_disk(lattice.open_array, path, space, dtype, Path(source).name, resident)
+    if not cached:
+        return space, Render((), draw_traced, space.sizes, (64, 64, 3), dtype)
+    layers = lattice.cached(LAYERS_NAME, LAYERS_SHAPE, np.uint8, build_layers)
+    return space, Render((lattice.on_device(layers),), draw_layered, space.sizes, (64, 64, 3), dtype)
+
+
+@checked
+def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: bool = False, dtype="float32") -> Pair:
+    """Read MPI3D (Gondal et al. 2019) in place from the official npz: a robot arm, seven factors, [64, 64, 3].
+
+    Args:
+      source: the official npz file.
+      variant: "toy", "realistic", "real" (1,036,800 images each), "complex" or "challenge" (460,800 each; the latter is
+        any file from the 2019 competition).
+      resident: whether to copy all images to the device (12.7 GB) instead of leaving them on disk.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    space, path = (
+        image_files.mpi3d_space(variant),
+        image_files.checked_mpi3d(_needed(source, "mpi3d", "official npz"), variant),
+    )
+    return space, _from_disk(image_files.open_mpi3d, path, space, checked_dtype(dtype), path.name, resident)
+
+
+@checked
+def cars3d(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
+    """Read Cars3D (Reed et al. 2015): 183 cars from 4 × 24 viewpoints, [64, 64, 3].
+
+    Args:
+      source: the official archive or its folder.
+      circular: whether metrics take azimuths as angles instead of as classes.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    source = _needed(source, "cars3d", "official archive or the folder in it")
+    of = image_files.CARS3D_SPACE
+    space, tables = _turning(of, circular, azimuth=24), (lattice.on_device(image_files.cars3d_images(source)),)
+    return space, _gathered(tables, Gather(of), space, (64, 64, 3), dtype, False, Path(source).name)
+
+
+@checked
+def smallnorb(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
+    """Read SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
+
+    The instance (which of a category's ten toys is shown) is not a factor: it is drawn for every image, from the key.
+
+    Args:
+      source: the folder with the six official matrices, or a tensorflow-datasets folder with a prepared ``smallnorb``.
+      circular: whether metrics take azimuths as angles instead of as classes.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    folder = Path(_needed(source, "smallnorb", "folder of the six official matrices"))
+    if (folder / "dataset_info.json").exists() or (folder / "smallnorb").is_dir():
+        from jaxdis.data.files import _tfds as tfds
+
+        images = tfds.images("smallnorb", folder)
+    else:
+        images = image_files.smallnorb_images(folder)
+    draw = HiddenGather(image_files.SMALLNORB_FULL_SPACE, "instance")
+    tables = (lattice.on_device(images),)
+    space = image_files.SMALLNORB_SPACE
+    render = _gathered(tables, draw, space, (64, 64, 1), dtype, True, folder.name)
+    return _turning(space, circular, azimuth=18), render
+
+
+@checked
+def teapots(
+    source: str | Path | None = None,
+    *,
+    part: Literal["all", "train", "validation", "test"] = "all",
+    side: Count = 64,
+    form: Literal["points", "triangles"] | None = None,
+    circular: bool = False,
+    dtype="float32",
+) -> Pair:
+    """Render teapots (Eastwood & Williams 2018) in any color, seen from any point on a hemisphere, [64, 64, 3].
+
+    Five continuous factors: azimuth, elevation, red, green, blue. The published images' light and background are
+    unknown; here the lamp is fixed and the background black. ``space.outside(jaxdis.data._teapot.Gap())`` leaves out
+    the combinations for the paper's zero-shot transfer.
+
+    Args:
+      source: the official ``teapots.npz``; None renders the images. A file's space yields only its images.
+      part: which images in a file, in its order: the first 80 % are for training, the next 10 % for validation and the
+        last 10 % for testing, as in the paper.
+      side: height and width of rendered images, in pixels.
+      form: how the surface is drawn: ``points``, whose outlines are up to half a sample wider, or ``triangles``; None:
+        points on CPU, triangles elsewhere.
+      circular: whether metrics take the azimuth as an angle instead of as a number.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    space, dtype = _turning(teapot.SPACE, circular, azimuth=2 * np.pi), checked_dtype(dtype)
+    if source is None:
+        if part != "all":
+            raise ValueError(f"part: must be given with a source, got {part!r} without one")
+        return space, Render((), teapot.Draw(side, form), space.sizes, (side, side, 3), dtype)
+    if side != 64:
+        raise ValueError(f"side: must be 64 with a source, got {side}")
+    if form is not None:
+        raise ValueError(f"form: must be left out with a source, got {form!r} with one")
+    factors, images = image_files.teapots(source, part)
+    tables = (jnp.asarray(factors), lattice.on_device(images))
+    space = ListedSpace.over(space, factors)
+    return space, _gathered(tables, NearestListed(), space, (64, 64, 3), dtype, False, Path(source).name)
+
+
+@checked
+def clevr6(
+    max_objects: Count = clevr.MOST_OBJECTS,
+    min_objects: Count = clevr.LEAST_OBJECTS,
+    source: str | Path | None = None,
+    *,
+    side: Count = 128,
+    bounce: bool = True,
+    shadows: bool = True,
+    supersampled: Count = 1,
+    colors: Literal["palette", "levels"] = "palette",
+    jitter: bool = True,
+    rotation: Literal["released", "degrees"] = "released",
+    min_pixels: Natural = 200,
+    dtype="float32",
+) -> Pair:
+    """Render CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 rubber or metal solids on a plane, [128, 128, 3].
+
+    Scenes, camera and lamps are CLEVR's (Johnson et al. 2017); light is computed more simply, with
+    hard shadows and one bounce in mirrors. ``space.masks(factors)`` are the instance masks. Each object's color
+    channels, rotation, x and y are continuous factors; so is where camera and lamps are.
+
+    Args:
+      max_objects, min_objects: how many objects a scene may have.
+      source: the official CLEVR file with masks (Kabra et al. 2019), or the folder with ``clevr`` as prepared by
+        tensorflow-datasets, whose masks are computed from its descriptions; None renders the images. A file's space
+        yields only its images, and only ``side`` and ``min_pixels`` apply to it.
+      side: images' height and width, in pixels.
+      bounce: whether metal reflects the scene.
+      shadows: whether objects cast shadows.
+      supersampled: rays per pixel in each direction.
+      colors: ``palette``: an object has one of CLEVR's eight colors; ``levels``: each channel is one of 0, 0.2, …, 1,
+        as in Dang-Nhu's evaluation (table 7).
+      jitter: whether camera and lamps move from scene to scene.
+      rotation: ``released``: the factor's value is an angle in radians, though it runs from 0 to 360, as in the
+        released code; ``degrees``: the value is an angle in degrees.
+      min_pixels: how many pixels each object must show, in the original 320 × 240 picture; 0 admits hidden objects.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    dtype = checked_dtype(dtype)
+    if source is not None:
+        from jaxdis.data.files import _clevr_files as files
+
+        scenes = files.read(source, side, min_pixels)
+        tables = (jnp.asarray(scenes.factors), lattice.on_device(scenes.images))
+        name, shape = Path(source).name, (side, side, 3)
+        return scenes.space, _gathered(tables, NearestListed(), scenes.space, shape, dtype, False, name)
+    view = clevr.View(side, rotation, min_objects)
+    space = clevr.space(max_objects, min_objects, colors=colors, jitter=jitter, min_pixels=min_pixels, view=view)
+    draw = clevr.Draw(view, bounce, shadows, supersampled)
+    return space, Render((), draw, space.sizes, (side, side, 3), dtype)
+
+
+@checked
+def standin_turntable(*, dtype="float32") -> Pair:
+    """Render 183 box cars from 4 × 24 viewpoints, NOT Cars3D, with its factors and sizes, [64, 64, 3]."""
+    return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
+
+
+@checked
+def standin_gray_turntable(*, dtype="float32") -> Pair:
+    """Render gray toys built from boxes, NOT SmallNORB, with its factors, sizes and ten hidden instances, [64, 64,
+    1]."""
+    return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
+
+
+@checked
+def standin_arm(*, dtype="float32") -> Pair:
+    """Render an arm with one link and an object at its tip, NOT MPI3D, with its factors and sizes, [64, 64, 3]."""
+    return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
+
+
+def _needed(source: str | Path | None, name: str, what: str) -> str | Path:
+    if source is None:
+        raise ValueError(f"source: must be the file of {name} (the {what}), which cannot be drawn, got None")
+    return source
+
+
+def _standin(space, draw, channels, draws_noise, dtype) -> Pair:
+    return space, Render((), draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise)
+
+
+def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
+    return Render(tables, draw, space.sizes, shape, checked_dtype(dtype), draws_noise, f"file:{name}")
+
+
+def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
+    """A lattice with color images that stays on disk, or is copied to the device as a whole."""
+    if resident:
+        tables = (lattice.on_device(open_images(str(path))),)
+        return _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, name)
+    draw = HostGather(open_images, str(path), space.sizes, (64, 64, 3))
+    return _gathered((), draw, space, (64, 64, 3), dtype, False, name)
+
+
+def _decoded(name: str, source: Path, read: Callable[[Path], np.memmap]) -> np.memmap:
+    """The lattice in an official file, or in a prepared tensorflow-datasets folder."""
+    if not source.is_dir():
+        return read(source)
+    from jaxdis.data.files import _tfds as tfds
+
+    return tfds.images(name, source)
+
+
+def _turning(space: FactorSpace, circular: bool, **periods: float | int) -> FactorSpace:
+    """The space itself, or with factors that metrics take as angles."""
+    return space.circling(periods) if circular else space
+
+
+def _of_sprites(draw, channels, draws_noise, source, cached, circular, dtype) -> Pair:
+    """A set based on dSprites: rendered by formula, or read from its packed lattice or its official file."""
+    tables, name = (), "procedural"
+    if source is not None:
+        words = _decoded("dsprites", Path(source), image_files.dsprites_words)
+        tables, name = (lattice.on_device(words),), f"file:{Path(source).name}"
+    elif cached:
+        shape = (sprites.SPACE.num_lattice, 64, 2)
+        words = lattice.cached(f"dsprites-{sprites.VERSION}", shape, np.uint32, sprites.build)
+        tables = (lattice.on_device(words),)
+    space = _turning(sprites.SPACE, circular, orientation=39)
+    return space, Render(tables, draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise, name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,19 +420,17 @@ class DataSet:
 _WORDS = tomllib.loads(Path(__file__).with_name("data_sets.toml").read_text(encoding="utf-8"))
 
 
-def _row(name: str, space: FactorSpace, make: Callable, **more) -> DataSet:
+# The painting is the only file that Scream-dSprites needs, and so the source that it is given.
+def _scream(source=None, **options) -> Pair:
+    return scream_dsprites(painting=source, **options)
+
+
+def _row(load: Callable, space: FactorSpace, **more) -> DataSet:
     """A row whose words are in ``data_sets.toml``."""
-    words = _WORDS[name]
-    return DataSet(**words | {"references": tuple(words["references"])}, space=space, make=make, **more)
+    words = _WORDS[load.__name__]
+    return DataSet(**words | {"references": tuple(words["references"]), "space": space, "make": load} | more)
 
 
-# Of the command line's source, the painting is the only one that Scream-dSprites needs; of the others, the first
-# arguments are no sources.
-_MAKES = {
-    "scream_dsprites": lambda source=None, **options: catalog.scream_dsprites(painting=source, **options),
-    "multi_dsprites": lambda source=None, **options: catalog.multi_dsprites(source=source, **options),
-    "clevr6": lambda source=None, **options: catalog.clevr6(source=source, **options),
-}
 _OF_SPRITES = Scenes(
     labels_of,
     multi_sprites.masks,
@@ -107,29 +444,29 @@ _OF_SOLIDS = Scenes(
     labels_of,
     lambda space, factors: space.masks(factors),
     lambda space: space.complete(),
-    clevr_space.radius,
+    clevr.radius,
     categorical=("shape", "material"),
     extrinsic=("rotation", "x", "y"),
 )
 
 DATASETS: dict[str, DataSet] = {
-    name: _row(name, space, _MAKES.get(name) or getattr(catalog, name), **more)
-    for name, space, more in (
-        ("dsprites", sprites.SPACE, {"shape": (64, 64, 1)}),
-        ("hearts", HEARTS_SPACE, {"shape": (32, 32, 1)}),
-        ("color_dsprites", sprites.SPACE, {}),
-        ("noisy_dsprites", sprites.SPACE, {}),
-        ("scream_dsprites", sprites.SPACE, {"renders": False, "default_file": True}),
-        ("multi_dsprites", multi_sprites.space(), {"scenes": _OF_SPRITES}),
-        ("shapes3d", SHAPES3D_SPACE, {}),
-        ("mpi3d", image_files.MPI3D_SPACE, {"renders": False}),
-        ("cars3d", image_files.CARS3D_SPACE, {"renders": False}),
-        ("smallnorb", image_files.SMALLNORB_SPACE, {"shape": (64, 64, 1), "renders": False}),
-        ("teapots", teapot.SPACE, {}),
-        ("clevr6", clevr_space.space(), {"shape": (128, 128, 3), "scenes": _OF_SOLIDS}),
-        ("standin_turntable", standins.TURNTABLE_SPACE, {}),
-        ("standin_gray_turntable", standins.GRAY_TURNTABLE_SPACE, {"shape": (64, 64, 1)}),
-        ("standin_arm", standins.ARM_SPACE, {}),
+    load.__name__: _row(load, space, **more)
+    for load, space, more in (
+        (dsprites, sprites.SPACE, {"shape": (64, 64, 1)}),
+        (hearts, HEARTS_SPACE, {"shape": (32, 32, 1)}),
+        (color_dsprites, sprites.SPACE, {}),
+        (noisy_dsprites, sprites.SPACE, {}),
+        (scream_dsprites, sprites.SPACE, {"renders": False, "default_file": True, "make": _scream}),
+        (multi_dsprites, multi_sprites.space(), {"scenes": _OF_SPRITES}),
+        (shapes3d, SHAPES3D_SPACE, {}),
+        (mpi3d, image_files.MPI3D_SPACE, {"renders": False}),
+        (cars3d, image_files.CARS3D_SPACE, {"renders": False}),
+        (smallnorb, image_files.SMALLNORB_SPACE, {"shape": (64, 64, 1), "renders": False}),
+        (teapots, teapot.SPACE, {}),
+        (clevr6, clevr.space(), {"shape": (128, 128, 3), "scenes": _OF_SOLIDS}),
+        (standin_turntable, standins.TURNTABLE_SPACE, {}),
+        (standin_gray_turntable, standins.GRAY_TURNTABLE_SPACE, {"shape": (64, 64, 1)}),
+        (standin_arm, standins.ARM_SPACE, {}),
     )
 }
 

@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from jaxdis.papers import dangnhu2022, eastwood2018, harness, julka2024, locatello2020, mahon2024
 from jaxdis.papers.harness import *  # noqa: F403
 from jaxdis.papers.harness import Paper
-from jaxdis.study._library import STUDIES
+from jaxdis.study._definition import STUDIES
 
 PAPERS: dict[str, Paper] = {}
 

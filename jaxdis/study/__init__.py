@@ -2,7 +2,7 @@
 
 import importlib
 
-from jaxdis.study import _library
+from jaxdis.study import _definition as _library
 from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study._run_study import WORKS, Work, run, status, work_of
 from jaxdis.study._store import Store, StoreError

@@ -1,20 +1,164 @@
-"""The work in a study with trained models: train → encode → score, and one table with all members."""
+"""The work in a study with trained models: train → encode → score, and one table with all members.
+
+What its cells cost before it runs is estimated: arithmetic, time and disk space.
+"""
 
 import functools
 import importlib.util
 import io
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
 
 from jaxdis._core.files import read_csv_columns, write_csv
+from jaxdis._core.resources import live_bytes, operations
 from jaxdis.data import DATASETS
+from jaxdis.encoders._evaluate_slots import SlotMetric
+from jaxdis.evaluation._costs import Size, bytes_of, usual_seconds
+from jaxdis.metrics import Metric
+from jaxdis.metrics._metric import LIGHT_SECONDS
+from jaxdis.models._config import Config
+from jaxdis.models._zoo import code_shape, images_at_once
+from jaxdis.models.networks._architectures import num_parameters
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._train import begin, resolved_config, update
 from jaxdis.study import _compute_cells
-from jaxdis.study._cost import costs
-from jaxdis.study._definition import ROLES, Member, Study, cells
-from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates
-from jaxdis.study._store import Store, number, publish
+from jaxdis.study._definition import ROLES, Member, Study, Training, cells
+from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, status, work_of
+from jaxdis.study._store import KINDS, Store, number, publish
 from jaxdis.study.report._answer import digest
 from jaxdis.study.report._subject import Subject
+
+# Seconds of scores of studies that no row of METRICS knows, at the size of ``usual_seconds``.
+SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination": 2.2}
+# Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
+TRAINING_EFFICIENCY = 0.5
+RECORD_BYTES = 4096
+
+
+def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
+    """What all cells cost in a study with trained models, by kind."""
+    per_second = TRAINING_EFFICIENCY * product_rate()
+    flops, disk, seconds, memory = (dict.fromkeys(KINDS, 0.0) for _ in range(4))
+    cost_of_config: dict[Config, ModelCost] = {}
+    for position, training in enumerate(study.trainings):
+        share = sum(member.training == position for member in members)
+        if training.config not in cost_of_config:
+            cost_of_config[training.config] = model_cost(training)
+        model, sampling = cost_of_config[training.config], study.sampling
+        samples = sampling.train + sampling.validation + sampling.test * (1 + training.has_novel)
+        flops["train"] += share / (1 + len(training.keep)) * training.config.steps * model.update_flops
+        flops["encode"] += share * samples * model.image_flops
+        disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
+        sizes = DATASETS[training.config.data].space.sizes
+        disk["encode"] += share * (samples * (8 * model.width + len(sizes)) + RECORD_BYTES)
+        disk["score"] += share * len(study.metrics) * RECORD_BYTES
+        seconds["score"] += share * score_seconds(study.metrics, sampling.train, model.width)
+        size = Size.of(sampling.train, model.width, sizes, held_out=sampling.test)
+        of_metrics = (bytes_of(metric.source, size) for _, metric in study.metrics if isinstance(metric, Metric))
+        needed = {"train": model.update_bytes, "encode": model.images_bytes, "score": max(of_metrics, default=0.0)}
+        memory = {kind: max(memory[kind], needed[kind]) for kind in KINDS}
+    for kind in ("train", "encode"):
+        seconds[kind] = flops[kind] / per_second
+    return {kind: Totals(flops[kind], seconds[kind], disk[kind], memory[kind]) for kind in KINDS}
+
+
+class ModelCost(NamedTuple):
+    """Floating-point operations to update once and to represent one image, parameters, numbers per image, and the most
+    memory in bytes to update and to represent the images that are encoded at a time."""
+
+    update_flops: int
+    image_flops: int
+    parameters: int
+    width: int
+    update_bytes: int
+    images_bytes: int
+
+
+def model_cost(training: Training) -> ModelCost:
+    name, file = training.config.data, training.config.source
+    shape = DATASETS[name].shape if file is None else DATASETS[name].open(name, file)[1].shape
+    factors = np.zeros((2, len(DATASETS[name].space.sizes)), np.int32)
+    source = as_source((np.zeros((2, *shape), np.uint8), factors))
+    method = resolved_config(training.config, source).method
+    _, columns, _ = training.members()
+    hyperparameters = jax.tree.map(lambda column: jnp.float32(column[0]), columns)
+    key = jax.random.key(0)
+    state = jax.eval_shape(lambda key: begin(method, key), key)
+    params = jax.eval_shape(method.params, state.learner)
+    image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
+    given = (functools.partial(update, method, source=source), state, key, hyperparameters)
+    stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), params)
+    at_once = images_at_once(method.represent, stacked, method.image_shape)
+    return ModelCost(
+        operations(*given),
+        operations(method.represent, params, image),
+        num_parameters(params),
+        int(np.prod(code_shape(method, stacked))),
+        live_bytes(*given),
+        at_once * live_bytes(method.represent, params, image),
+    )
+
+
+def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: int, num_codes: int) -> float:
+    seconds = (
+        SCORE_SECONDS.get(name) or (usual_seconds(metric) if isinstance(metric, Metric) else LIGHT_SECONDS)
+        for name, metric in metrics
+    )
+    return samples / 10_000 * num_codes / 10 * sum(seconds)
+
+
+def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
+    """Floating-point operations per second in a float32 matrix product on the default device, measured now."""
+    square = jnp.ones((size, size), jnp.float32)
+    product = jax.jit(lambda a: a @ a)
+    product(square).block_until_ready()
+    start, count = time.perf_counter(), 0
+    while (elapsed := time.perf_counter() - start) < seconds:
+        product(square).block_until_ready()
+        count += 1
+    return 2 * size**3 * count / elapsed
+
+
+class Cost(NamedTuple):
+    """What remains to be computed for one kind of cell."""
+
+    cells: int
+    missing: int
+    flops: float
+    seconds: float
+    disk_bytes: float
+    memory_bytes: float
+
+
+def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
+    """What the cells missing in ``out`` cost, by kind (all cells when None).
+
+    - ``flops``: for training, the products in one update (:func:`~jaxdis._core.resources.operations`, without
+      rendering) times updates times members. Operations in scores are not counted, since their loops depend on the
+      data; ``flops`` is then 0.
+    - ``seconds``: if this machine does nothing else. Training runs at :data:`TRAINING_EFFICIENCY` of a matrix product's
+      rate, measured now; scores take the times in a table. Expect a factor of two either way.
+    - ``disk_bytes``: for records, without checkpoints.
+    - ``memory_bytes``: for one member, with the largest model and metric, see
+      :func:`~jaxdis._core.resources.live_bytes`. A CPU device holds one member at a time, an accelerator as many as
+      fit.
+    """
+    work = work_of(study)
+    total = {kind: len(names) for kind, names in work.wanted().items()}
+    done = dict.fromkeys(total, 0) if out is None else status(work, out, extend=extend).done
+    missing = {}
+    for kind, totals in work.costs().items():
+        share = 1 - done[kind] / total[kind]
+        remaining = (share * value for value in totals[:3])
+        missing[kind] = Cost(total[kind], total[kind] - done[kind], *remaining, totals.memory_bytes)
+    return missing
+
 
 TRAIN_BATCH = 16
 SCORE_BATCH = 64

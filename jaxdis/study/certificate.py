@@ -26,10 +26,10 @@ from jaxdis.evaluation._member import MemberCodes, Shared, scalars, score_member
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._metric import ASPECTS, TRAIN_SHARE, Column, prepared_for, sources_of
 from jaxdis.metrics._plan import Plan, plan_of
-from jaxdis.study._cost import RECORD_BYTES, score_seconds
 from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, run
 from jaxdis.study._store import Store, cell_id, number, publish
+from jaxdis.study._trained_work import RECORD_BYTES, score_seconds
 
 __all__ = ["Calibration", "CalibrationWork", "Certificate", "Response", "calibrate", "responses"]
 

@@ -403,7 +403,7 @@ WORKING = {
         ("study", "run", "calibration", "--out", "{out}"),
         "jaxdis.study.run",
     ),
-    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._cost.plan"),
+    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._trained_work.plan"),
     "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.cli._throughput.measure"),
     "show": (("show", "{codes}"), "jaxdis.evaluation._evaluate.relate"),
 }

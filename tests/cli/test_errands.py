@@ -284,7 +284,7 @@ def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
 
 def test_the_plan_of_a_paper_needs_no_folder(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("jaxdis.study._cost.plan", lambda *_, **__: {})
+    monkeypatch.setattr("jaxdis.study._trained_work.plan", lambda *_, **__: {})
     assert main(["reproduce", "eastwood2018", "--plan"]) == 0
     said = capsys.readouterr().out
     assert "nothing was run" in said
@@ -294,12 +294,12 @@ def test_the_plan_of_a_paper_needs_no_folder(tmp_path, capsys, monkeypatch):
 
 def test_a_plan_adds_up_its_studies(tmp_path, capsys, monkeypatch):
     """Under a title for each, megabytes as the tables have them, and a total over all."""
-    from jaxdis.study._cost import Cost
+    from jaxdis.study._trained_work import Cost
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     cost = {name: Cost(2, 2, 1e9, 90.0, size, 3e5) for name, size in (("train", 6e7), ("encode", 9e6), ("score", 1e6))}
-    monkeypatch.setattr("jaxdis.study._cost.plan", lambda *_, **__: cost)
+    monkeypatch.setattr("jaxdis.study._trained_work.plan", lambda *_, **__: cost)
     assert main(["reproduce", "julka2024", "--plan"]) == 0
     said = capsys.readouterr().out
     titles = re.findall("study (.*)", said)

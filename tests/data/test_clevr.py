@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 
 import jaxdis.data
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_space as clevr_rules
+from jaxdis.data import _clevr_render as clevr_rules
 from jaxdis.data._clevr_render import Draw, View
 
 GRAY, RED, BLUE, GREEN = (np.array(color) / 255 for color in clevr.PALETTE[:4])

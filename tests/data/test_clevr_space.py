@@ -11,7 +11,7 @@ from scipy.stats import chisquare, kstest
 import jaxdis
 from jaxdis.data import DATASETS
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_space as clevr_space
+from jaxdis.data import _clevr_render as clevr_space
 from jaxdis.data._clevr_render import View
 
 KEY = jax.random.key(0)

@@ -142,7 +142,7 @@ def test_shapes3d_by_the_public_function(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"needs uint8 \(480000, 64, 64, 3\)"):
         jaxdis.data.shapes3d(source=path)
     monkeypatch.setattr(image_files, "SHAPES3D_SPACE", ROOMS)
-    monkeypatch.setattr("jaxdis.data._catalog.SHAPES3D_SPACE", ROOMS)
+    monkeypatch.setattr("jaxdis.data._datasets.SHAPES3D_SPACE", ROOMS)
     for resident in (False, True):
         space, render = jaxdis.data.shapes3d(source=path, resident=resident, dtype="uint8")
         factors = space.sample(jax.random.key(0), 9)

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 import jaxdis.data
 from jaxdis.data import DATASETS
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_space as clevr_space
+from jaxdis.data import _clevr_render as clevr_space
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._clevr_render import View
 from jaxdis.data.files import _clevr_files as files

@@ -70,7 +70,7 @@ def test_shapes3d_round_trip(tmp_path, prepare, monkeypatch):
     arrays = room_arrays()
     folder = prepare("shapes3d", write_hdf5(tmp_path / "source.h5", arrays))
     np.testing.assert_array_equal(tfds.images("shapes3d", folder, ROOMS), arrays["images"])
-    monkeypatch.setattr("jaxdis.data._catalog.SHAPES3D_SPACE", ROOMS)
+    monkeypatch.setattr("jaxdis.data._datasets.SHAPES3D_SPACE", ROOMS)
     monkeypatch.setitem(tfds.SETS, "shapes3d", tfds.SETS["shapes3d"]._replace(space=ROOMS))
     space, render = jaxdis.data.shapes3d(source=folder, dtype="uint8")
     factors = space.sample(jax.random.key(0), 20)

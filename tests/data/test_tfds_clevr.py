@@ -12,7 +12,7 @@ from PIL import Image
 
 import jaxdis.data
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_space as clevr_space
+from jaxdis.data import _clevr_render as clevr_space
 from jaxdis.data.files import _clevr_files as clevr_files
 from jaxdis.data.files import _tfds as tfds
 

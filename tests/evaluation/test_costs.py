@@ -28,7 +28,7 @@ from jaxdis.evaluation._run import seconds_of as stage_seconds
 from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import LIGHT_SECONDS, About
-from jaxdis.study._cost import score_seconds
+from jaxdis.study._trained_work import score_seconds
 
 SIZES = (3, 6, 40, 32, 32)
 # The functions that have a formula of bytes.

@@ -13,10 +13,10 @@ from jaxdis.metrics._metric_table import NOT_IN_STUDIES
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import STUDIES, Sampling, Study, Training, status, work_of
 from jaxdis.study import _compute_cells as compute
-from jaxdis.study._cost import SCORE_SECONDS, model_cost, plan
 from jaxdis.study._definition import cells, encode_spec, metric_of, score_spec, study_plan, train_spec
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store, cell_id
+from jaxdis.study._trained_work import SCORE_SECONDS, model_cost, plan
 from tests.study.tiny import tiny
 
 PAIR = {"shape": 1, "scale": 3}

@@ -9,10 +9,10 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.study import STUDIES, Sampling
 from jaxdis.study import _compute_cells as compute
-from jaxdis.study._cost import plan
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
+from jaxdis.study._trained_work import plan
 from tests.study.tiny import tiny
 
 CHOOSING = {"lasso": METRICS["dci_lasso"].with_options(penalty=(0.3, 0.01)), "mig": METRICS["mig"]}

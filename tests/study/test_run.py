@@ -20,11 +20,10 @@ import jaxdis.study._run_study as module
 from jaxdis import METRICS
 from jaxdis._core.files import read_csv_columns
 from jaxdis.study import _compute_cells as compute
-from jaxdis.study._cost import plan
 from jaxdis.study._definition import Sampling, Study, cells
 from jaxdis.study._run_study import run, status
 from jaxdis.study._store import Store, StoreError
-from jaxdis.study._trained_work import TrainedWork
+from jaxdis.study._trained_work import TrainedWork, plan
 from tests.study.tiny import tiny
 
 EVERY = tiny().trainings[0].config.method.log_every

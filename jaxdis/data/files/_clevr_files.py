@@ -28,8 +28,7 @@ from jaxtyping import Array, Bool, Float, Num, UInt8
 from jaxdis._core.options import Count
 from jaxdis.data import _clevr_render as clevr
 from jaxdis.data import _lattice as lattice
-from jaxdis.data._clevr_render import View
-from jaxdis.data._clevr_space import space
+from jaxdis.data._clevr_render import View, space
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._lattice import ListedSpace
 from jaxdis.data.files import _containers as containers

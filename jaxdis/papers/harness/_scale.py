@@ -12,8 +12,7 @@ from jaxdis._core.options import Count, check_fields
 from jaxdis.data import DataSource
 from jaxdis.metrics import Blend, Direct, Metric
 from jaxdis.models import LabelledPartition, Method, Mlp, Pca, Stacks, Vae, WeakDe
-from jaxdis.study._definition import FEWEST_SAMPLES, Sampling, Study, Training
-from jaxdis.study._library import QUICK_POOL
+from jaxdis.study._definition import FEWEST_SAMPLES, QUICK_POOL, Sampling, Study, Training
 from jaxdis.study._run_study import Work
 from jaxdis.study.certificate import Calibration
 

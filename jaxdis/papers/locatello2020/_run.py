@@ -18,8 +18,7 @@ from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import HALF_SIZE, small, trainings_of
 from jaxdis.scores import SCORES
-from jaxdis.study._definition import Sampling, Study, Training, study_plan
-from jaxdis.study._library import QUICK_POOL
+from jaxdis.study._definition import QUICK_POOL, Sampling, Study, Training, study_plan
 
 # Locatello et al. (2020), Table 3.
 SWEEP: dict[str, dict[str, tuple[float, ...]]] = {
