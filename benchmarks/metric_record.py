@@ -29,7 +29,7 @@ from benchmarks.workload import DSPRITES, make_zoo
 from jaxdis._core import programs
 from jaxdis._core.files import write_text
 from jaxdis.cli._metric_texts import plan_of_texts
-from jaxdis.metrics._metric_table import NOT_IN_STUDIES, preset_metrics
+from jaxdis.metrics._plan import NOT_IN_STUDIES, preset_metrics
 
 RECORD = Path(__file__).with_suffix(".json")
 # Of a zoo; beside other libraries, which take one after the other, so many that a call costs little.

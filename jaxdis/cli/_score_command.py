@@ -150,7 +150,7 @@ class Score:
 
     def _plan(self) -> dict:
         from jaxdis.cli._metric_texts import plan_of_texts
-        from jaxdis.metrics._metric_table import preset_metrics
+        from jaxdis.metrics._plan import preset_metrics
 
         if self.preset is None:
             return plan_of_texts(self.metrics)

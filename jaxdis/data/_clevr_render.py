@@ -25,8 +25,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray, UInt8
 from jaxdis._core import random
 from jaxdis._core.options import Count, Natural, check_fields, checked
 from jaxdis._core.platforms import on_cpu
-from jaxdis.data import _cell_draws as draws
-from jaxdis.data._factor_space import FactorSpace, Interval
+from jaxdis.data._factor_space import MOST_REDRAWS, FactorSpace, Interval, cells, listed_cells
 from jaxdis.data._scenes import scene_columns
 
 CAMERA = np.array([7.481131553649902, -6.5076398849487305, 5.34366512298584], np.float32)
@@ -524,7 +523,7 @@ def _apart(away: Float[Array, "a b 2"], sizes: Float[Array, "a b"], axes: Float[
 # The radius of Algorithm 2 of Dang-Nhu 2022 (table 7): the neighboring levels of a channel, and 0.7 in x and y.
 _RADIUS = {"red": 0.2, "green": 0.2, "blue": 0.2, "x": 0.7, "y": 0.7}
 # Folded into keys, apart from the numbers of proposals.
-_ROW, _COLORS, _PLACES = (draws.MOST_REDRAWS + i for i in range(3))
+_ROW, _COLORS, _PLACES = (MOST_REDRAWS + i for i in range(3))
 
 
 class Reach(NamedTuple):
@@ -640,7 +639,7 @@ class SceneSpace(FactorSpace):
                 return number + 1, row, jax.lax.cond(fits, self._visible, lambda row: jnp.bool_(False), row)
 
             start = jnp.int32(0), jnp.zeros(self.num_factors), jnp.bool_(False)
-            return jax.lax.while_loop(lambda state: ~state[2] & (state[0] < draws.MOST_REDRAWS), propose, start)[1]
+            return jax.lax.while_loop(lambda state: ~state[2] & (state[0] < MOST_REDRAWS), propose, start)[1]
 
         return one_by_one(scene, (jax.random.split(key, n), jnp.zeros(n) if values is None else values))
 
@@ -652,7 +651,7 @@ class SceneSpace(FactorSpace):
         row = jnp.where(discrete > 0, jnp.minimum(jnp.floor(row), high), row)
         row = jnp.where(wraps, start + (row - start) % width, row)
         if self.excluded:
-            cell = draws.cells(self._class_sizes, draws.listed(self._lattice()), key, 1)[0]
+            cell = cells(self._class_sizes, listed_cells(self._lattice()), key, 1)[0]
             row = jnp.where(discrete > 0, cell.astype(jnp.float32), row)
         return self._colored(jax.random.fold_in(key, _COLORS), row, reach, center)
 

@@ -25,8 +25,7 @@ from jaxdis.evaluation._relation_parts import check_gaps, pieces_of
 from jaxdis.evaluation._score_core import NAME, member_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import divided, metric_seed
-from jaxdis.metrics._metric_table import preset_metrics
-from jaxdis.metrics._plan import Plan, check_circular, check_plan, left_out_of, plan_of
+from jaxdis.metrics._plan import Plan, check_circular, check_plan, left_out_of, plan_of, preset_metrics
 
 PACKAGE = __name__.partition(".")[0]
 # Numbers of codes that are looked at together for a warning.

@@ -8,7 +8,7 @@ from jaxdis.metrics._extended_dci import dci_es
 from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
 from jaxdis.metrics._identifiability import mcc_test
 from jaxdis.metrics._metric import About, Blend, Direct, Metric
-from jaxdis.metrics._metric_table import METRICS
+from jaxdis.metrics._plan import METRICS
 from jaxdis.metrics._probe_accuracy import knockout_curve, knockout_table, linear_probe, mlp_probe, nk, snc
 from jaxdis.metrics._separation import unibound
 from jaxdis.metrics._unsupervised import code_information, total_correlation

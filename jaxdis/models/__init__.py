@@ -16,8 +16,7 @@ from jaxdis.models.methods.slots._base import Parts
 from jaxdis.models.methods.slots._genesis import Genesis
 from jaxdis.models.methods.slots._iodine import Iodine
 from jaxdis.models.methods.slots._monet import Monet
-from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp, Stacks, burgess, locatello
-from jaxdis.models.networks._layers import Own
+from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp, Own, Stacks, burgess, locatello
 from jaxdis.models.objectives._losses import OBJECTIVES, Hyperparameters, Objective, Terms
 from jaxdis.models.training._image_source import Source
 from jaxdis.models.training._train import make_train, train

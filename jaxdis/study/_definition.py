@@ -17,8 +17,7 @@ from jaxdis.encoders._evaluate_slots import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._between_members import SEED_METRICS, Udr
 from jaxdis.metrics._metric import Column
-from jaxdis.metrics._metric_table import NOT_IN_STUDIES
-from jaxdis.metrics._plan import check_validation, plan_of
+from jaxdis.metrics._plan import NOT_IN_STUDIES, check_validation, plan_of
 from jaxdis.models import Config, Members, Mlp, Slots, Vae, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep

@@ -176,7 +176,7 @@ def test_fixed_values_regions_and_combinations():
 
 
 def test_what_cannot_be_placed_is_returned_after_the_last_try(monkeypatch):
-    monkeypatch.setattr("jaxdis.data._cell_draws.MOST_REDRAWS", 20)
+    monkeypatch.setattr("jaxdis.data._factor_space.MOST_REDRAWS", 20)
     both = {f"object_{i}_{axis}": 1.0 for i in (1, 2) for axis in "xy"}
     rows = FEW.only({**both, "num_objects": 2}).sample(KEY, 2)
     assert np.isfinite(np.asarray(rows)).all()

@@ -15,8 +15,7 @@ from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
-from jaxdis.metrics._metric_table import NOT_IN_STUDIES
-from jaxdis.metrics._plan import plan_of
+from jaxdis.metrics._plan import NOT_IN_STUDIES, plan_of
 from tests.programs import check_products_of
 
 SIZES = (3, 5, 4)

@@ -7,7 +7,7 @@ import pytest
 
 from jaxdis import METRICS, codes, evaluate
 from jaxdis.metrics._between_members import udr
-from jaxdis.metrics._metric_table import NOT_IN_STUDIES
+from jaxdis.metrics._plan import NOT_IN_STUDIES
 
 SCORES = ("factor_vae", "beta_vae", "irs", "total_correlation", "code_information")
 QUICK = {"num_train": 1000, "num_eval": 500}

@@ -5,7 +5,7 @@ import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.cli import main
-from jaxdis.metrics._metric_table import PRESETS, preset_metrics
+from jaxdis.metrics._plan import PRESETS, preset_metrics
 
 # Outputs of ubisoft-laforge-disentanglement-metrics (commit 05d5667, pyitlib 0.3.1) on `planted()` as discrete factors.
 CARBONNEAU = {

@@ -9,7 +9,7 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.data import DATASETS
 from jaxdis.data._factor_space import RandomCells
-from jaxdis.metrics._metric_table import NOT_IN_STUDIES
+from jaxdis.metrics._plan import NOT_IN_STUDIES
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import STUDIES, Sampling, Study, Training, status, work_of
 from jaxdis.study import _compute_cells as compute

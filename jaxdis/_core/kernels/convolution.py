@@ -5,7 +5,7 @@ between patches and a flattened kernel, it becomes a batched matrix product, for
 cost as much as the products, and a TPU runs one operation after the other anyway and would move four times the bytes:
 the direct form takes one member after the other there, without copies. Kernels have the ordinary layout ``[size, size,
 in, out]``, so that all forms have the same parameters. Each is a function that ``flax.linen.Conv`` takes instead of its
-own, as ``conv_general_dilated``; see :mod:`~jaxdis.models.networks._layers`.
+own, as ``conv_general_dilated``; see :mod:`~jaxdis.models.networks._architectures`.
 
 A convolution to a smaller map, the one back to the larger map, and their gradient by the kernel sum the same products
 ``large[i·stride + k − before] · kernel[k] · small[i]``. Each sums over two of the three factors and is a derivative of

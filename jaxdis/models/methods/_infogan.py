@@ -13,7 +13,7 @@ from jaxdis._core.platforms import on_cpu
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._method import Variant, about_of, all_finite, averaged, divisor, split
 from jaxdis.models.methods._resnet_vae import ResidualMethod, signed
-from jaxdis.models.networks._layers import PRODUCTS, apply, normalized
+from jaxdis.models.networks._architectures import PRODUCTS, apply, normalized
 from jaxdis.models.networks._residual import begin
 
 # Images of which the critic's gradients are taken at once on accelerators: with fewer, a zoo takes less memory.

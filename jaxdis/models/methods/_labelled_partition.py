@@ -12,8 +12,7 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, Entries, Positive, Units
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._method import Adam, Method, Variant, about_of, accepted
-from jaxdis.models.networks._architectures import Convolutional, Mlp, locatello
-from jaxdis.models.networks._layers import Autoencoder, functions_of
+from jaxdis.models.networks._architectures import Autoencoder, Convolutional, Mlp, functions_of, locatello
 from jaxdis.models.objectives._losses import divergence, negative_log_likelihood
 
 

@@ -14,8 +14,7 @@ from jaxdis._core.options import Count, Entries, Level, Natural, NonNegative, Po
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._labelled_partition import check_labels
 from jaxdis.models.methods._method import Adam, Method, Variant, about_of, accepted
-from jaxdis.models.networks._architectures import Stacks
-from jaxdis.models.networks._layers import Dense, apply, draw, shapes_of
+from jaxdis.models.networks._architectures import Dense, Stacks, apply, draw, shapes_of
 from jaxdis.models.objectives._losses import divergence, negative_log_likelihood
 
 

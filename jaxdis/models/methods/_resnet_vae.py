@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._method import Adam, Method, Variant, about_of, accepted
-from jaxdis.models.networks._layers import PRODUCTS, normalized
+from jaxdis.models.networks._architectures import PRODUCTS, normalized
 from jaxdis.models.networks._residual import ResidualDecoder, ResidualEncoder, begin
 from jaxdis.models.objectives._losses import divergence, sample
 

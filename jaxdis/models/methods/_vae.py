@@ -13,8 +13,17 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, check_fields, shown
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._method import Adam, Method, Optimizer, about_of, all_finite, as_optimizer, divisor
-from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
-from jaxdis.models.networks._layers import Autoencoder, apply, begin, check_hashable, check_network, functions_of
+from jaxdis.models.networks._architectures import (
+    Autoencoder,
+    Convolutional,
+    Discriminator,
+    Mlp,
+    apply,
+    begin,
+    check_hashable,
+    check_network,
+    functions_of,
+)
 from jaxdis.models.objectives import _losses as objectives
 from jaxdis.models.objectives._losses import OBJECTIVES, Objective
 

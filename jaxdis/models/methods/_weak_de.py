@@ -17,8 +17,7 @@ from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._labelled_partition import check_labels
 from jaxdis.models.methods._method import Adam, Method, Variant, about_of, accepted
-from jaxdis.models.networks._architectures import Stacks
-from jaxdis.models.networks._layers import Dense, Perceptron, apply, draw, shapes_of
+from jaxdis.models.networks._architectures import Dense, Perceptron, Stacks, apply, draw, shapes_of
 from jaxdis.models.objectives._losses import negative_log_likelihood
 
 # (position of a factor, group of each of its values or −1 for none), …; a class is a combination of groups.

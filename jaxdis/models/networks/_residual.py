@@ -25,7 +25,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.kernels.convolution import enlarged
-from jaxdis.models.networks import _layers as layers
+from jaxdis.models.networks import _architectures as layers
 
 # In this order layers are drawn; images of any size have fewer than 32 blocks.
 _BLOCKS = tuple(f"block{i}" for i in range(32))

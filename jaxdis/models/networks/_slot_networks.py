@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.kernels.convolution import convolution, enlarged
-from jaxdis.models.networks import _layers as layers
+from jaxdis.models.networks import _architectures as layers
 
 
 class SlotEncoder(nn.Module):

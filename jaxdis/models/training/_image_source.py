@@ -12,8 +12,7 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy
-from jaxdis.data._cell_draws import Listed
-from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._factor_space import FactorSpace, Listed
 from jaxdis.models._images import Images, check_unit_values, checked_images, noise_key, unit_images
 
 # Run directories know these functions by where they were when the first of them were written.

@@ -13,7 +13,7 @@ from jaxdis._core.platforms import tracing_for
 from jaxdis.models._zoo import traversals
 from jaxdis.models.methods import _infogan as infogan
 from jaxdis.models.methods import _resnet_vae as resnet_vae
-from jaxdis.models.networks._layers import shapes_of
+from jaxdis.models.networks._architectures import shapes_of
 from jaxdis.models.training._image_source import as_source
 from tests.models import residual_reference as reference
 from tests.models.conftest import largest_difference

@@ -21,7 +21,7 @@ from jaxdis.models.methods._weak_de import (
     sizes_of,
     targets_of,
 )
-from jaxdis.models.networks._layers import UnbiasedBatchNorm, normalized
+from jaxdis.models.networks._architectures import UnbiasedBatchNorm, normalized
 from tests.models.methods.derived import (
     adam,
     assert_close,

@@ -9,7 +9,7 @@ from flax import nnx
 
 from jaxdis import models
 from jaxdis.models._config import describe
-from jaxdis.models.networks._layers import functions_of
+from jaxdis.models.networks._architectures import functions_of
 from tests.models.conftest import interrupted_and_resumed, largest_difference, same
 
 

@@ -9,8 +9,7 @@ from flax import linen as nn
 from jaxdis._core.kernels import convolution
 from jaxdis._core.platforms import tracing_for
 from jaxdis.models.networks import _architectures as architectures
-from jaxdis.models.networks import _layers as layers
-from jaxdis.models.networks._layers import functions_of
+from jaxdis.models.networks._architectures import functions_of
 from tests.draws import normal, uniform
 from tests.models.conftest import largest_difference
 
@@ -126,7 +125,7 @@ def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name, form):
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (4, 2), (2, 2), (5, 1), (5, 2)])
 def test_a_layer_is_that_of_flax(shape, size, stride, form):
     images = normal(0, (2, *shape, 3))
-    ordinary, found = (kind(4, (size, size), (stride, stride)) for kind in (nn.Conv, layers.Conv))
+    ordinary, found = (kind(4, (size, size), (stride, stride)) for kind in (nn.Conv, architectures.Conv))
     params = jax.jit(ordinary.init)(jax.random.key(1), images)
     outputs, expected = (jax.jit(module.apply)(params, images) for module in (found, ordinary))
     np.testing.assert_allclose(outputs, expected, atol=1e-5)
@@ -135,15 +134,15 @@ def test_a_layer_is_that_of_flax(shape, size, stride, form):
 def test_running_variances_are_those_of_torch():
     """One pass of a batch of five: 0.9 of the old moments and 0.1 of the unbiased new ones."""
     hidden = normal(0, (5, 1, 1, 2))
-    module = layers.UnbiasedBatchNorm()
-    shapes = layers.shapes_of(module, hidden, training=False)
-    blank = layers.blank_statistics(shapes)
-    params = layers.draw(jax.random.key(0), shapes["params"], "torch")
-    outputs, moved = layers.normalized(module, params, blank, hidden, training=True)
+    module = architectures.UnbiasedBatchNorm()
+    shapes = architectures.shapes_of(module, hidden, training=False)
+    blank = architectures.blank_statistics(shapes)
+    params = architectures.draw(jax.random.key(0), shapes["params"], "torch")
+    outputs, moved = architectures.normalized(module, params, blank, hidden, training=True)
     rows = np.asarray(hidden).reshape(5, 2)
     np.testing.assert_allclose(moved["var"], 0.9 + 0.1 * rows.var(0, ddof=1), rtol=1e-5)
     np.testing.assert_allclose(outputs.reshape(5, 2), (rows - rows.mean(0)) / rows.std(0), atol=1e-4)
-    still, kept = layers.normalized(module, params, blank, hidden, training=False)
+    still, kept = architectures.normalized(module, params, blank, hidden, training=False)
     assert kept is blank
     np.testing.assert_allclose(still, hidden, rtol=1e-4)
 
@@ -241,7 +240,7 @@ def test_published_parameter_counts(network, parameters):
 
 @pytest.mark.parametrize(("number", "parameters"), [(6, 5_018_002), (5, 4_017_002)])
 def test_discriminator_parameter_counts(number, parameters):
-    shapes = layers.shapes_of(architectures.Discriminator(number), jnp.zeros((1, 10)))
+    shapes = architectures.shapes_of(architectures.Discriminator(number), jnp.zeros((1, 10)))
     assert architectures.num_parameters(shapes) == parameters
 
 
@@ -286,7 +285,7 @@ def test_initialization_bounds(scheme, bounds, bias_bound):
         "encoder_0": {"kernel": shape((12, 40), jnp.float32), "bias": shape((40,), jnp.float32)},
         "transposed_0": {"kernel": shape((4, 4, 4, 8), jnp.float32), "bias": shape((8,), jnp.float32)},
     }
-    drawn = layers.draw(jax.random.key(0), shapes, scheme)
+    drawn = architectures.draw(jax.random.key(0), shapes, scheme)
     for name, bound in bounds.items():
         largest = float(jnp.abs(drawn[name]["kernel"]).max())
         assert 0.95 * bound < largest <= bound
@@ -300,7 +299,7 @@ def test_initialization_bounds(scheme, bounds, bias_bound):
         lambda: architectures.locatello(as_released="printed"),
         lambda: architectures.Convolutional(kernels=(4, 4)),
         lambda: functions_of(architectures.Mlp()).init(jax.random.key(0), (4, 4, 1)),
-        lambda: layers.draw(jax.random.key(0), {}, "normal"),
+        lambda: architectures.draw(jax.random.key(0), {}, "normal"),
     ],
 )
 def test_bad_networks_are_refused(make):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.networks._layers import Own, begin
+from jaxdis.models.networks._architectures import Own, begin
 from jaxdis.models.objectives import _losses as losses
 from jaxdis.models.objectives import _losses as table
 from jaxdis.models.objectives._losses import ESTIMATORS

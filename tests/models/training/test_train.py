@@ -8,7 +8,7 @@ import pytest
 
 from jaxdis import data, models
 from jaxdis.models.methods._vae import permute
-from jaxdis.models.networks._layers import apply, functions_of
+from jaxdis.models.networks._architectures import apply, functions_of
 from jaxdis.models.objectives import _losses as distributions
 from jaxdis.models.training import _train as runner
 from jaxdis.models.training._image_source import as_source

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
 from jaxdis.models.methods._method import Adam, Method, Slots, accepted, averaged, divisor, split
-from jaxdis.models.networks._layers import PRODUCTS, apply
+from jaxdis.models.networks._architectures import PRODUCTS, apply
 
 # Largest multiplier, and the share of the old average error that an update keeps.
 MOST = 1e10

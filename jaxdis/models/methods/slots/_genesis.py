@@ -11,8 +11,8 @@ from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models.methods._method import Variant, about_of, split
 from jaxdis.models.methods.slots import _base as base
-from jaxdis.models.networks import _layers as layers
-from jaxdis.models.networks._layers import draw
+from jaxdis.models.networks import _architectures as layers
+from jaxdis.models.networks._architectures import draw
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, GatedDecoder, GatedEncoder, SlotEncoder
 
 

@@ -11,7 +11,7 @@ from jaxdis._core import random
 from jaxdis._core.options import Count, Counts, Positive, Units
 from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.methods.slots._base import Model, SlotMethod, log_normal, mixture_log_likelihood, over_slots
-from jaxdis.models.networks._layers import begin
+from jaxdis.models.networks._architectures import begin
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, Memory, Refinement, coordinates
 
 

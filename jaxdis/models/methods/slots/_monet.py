@@ -11,7 +11,7 @@ from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models.methods._method import RmsProp, Variant, about_of
 from jaxdis.models.methods.slots import _base as base
-from jaxdis.models.networks._layers import begin
+from jaxdis.models.networks._architectures import begin
 from jaxdis.models.networks._slot_networks import BroadcastDecoder, SlotEncoder, Unet
 
 
