@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from jaxdis._core.files import column_of_texts, csv_text, read_csv, write_text, write_whole
 from jaxdis._core.finite import finite, mean
@@ -216,15 +214,6 @@ def folded(name: str, width: int = LONGEST_METRIC) -> str:
     return "\n".join(lines)
 
 
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence]) -> Table:
-    table = Table(title=Text(title))
-    for head in heads:
-        table.add_column(Text(head), no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
 def _columns_of(file_scores: Mapping) -> list[str]:
     return list(dict.fromkeys(column for scores in file_scores.values() for column in scores))
 
@@ -244,7 +233,8 @@ def _print_several(file_scores: Mapping) -> None:
     title = "; ".join([f"{len(tables)} files", *beside])
     cells = {column: [in_brief(scores, column) for scores in tables] for column in _columns_of(file_scores)}
     if len(files) <= MOST_COLUMNS:
-        table = _table(title, ["metric", *files], ([folded(column), *row] for column, row in cells.items()))
+        rows = ([folded(column), *row] for column, row in cells.items())
+        table = terminal.table(["metric", *files], rows, no_wrap=True, title=title)
         if console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width:
             console.print(table)
             return
@@ -259,7 +249,7 @@ def _print_several(file_scores: Mapping) -> None:
         room -= width
     for number, block in enumerate(blocks):
         heads, *rows = zip(("file", *files), *block, strict=True)
-        console.print(_table("" if number else title, heads, rows))
+        terminal.print_table(heads, rows, no_wrap=True, title=None if number else title)
 
 
 def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
@@ -273,10 +263,10 @@ def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
         order = [np.nanargmin(values), np.nanargmax(values)]
         name = Column.read(column, plan)
         best, worst = order if name.field in plan[name.metric].errors else order[::-1]
-        ends = (Text(f"{values[end]:.4f}\n{names[end]}") for end in (best, worst))
+        ends = (f"{values[end]:.4f}\n{names[end]}" for end in (best, worst))
         rows.append([folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends])
     heads = ["metric", "mean", "spread", "best", "worst"]
-    terminal.console().print(_table(f"{len(file_scores)} files", heads, rows))
+    terminal.print_table(heads, rows, no_wrap=True, title=f"{len(file_scores)} files")
 
 
 def _print_one(scores, title: str) -> None:
@@ -290,10 +280,11 @@ def _print_one(scores, title: str) -> None:
         title = f"{title}: {len(scores.members):,} members"
         heads = ["mean", "spread", "lowest", "highest", "undefined", *["null", "largest p"] * bool(scores.nulls)]
     rows = [[name, *(_cells(scores, name).get(head, "") for head in heads)] for name in scores]
-    heads, console = ["metric", *heads], terminal.console()
+    heads = ["metric", *heads]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    room = console.width - sum(3 + width for width in widths[1:]) - 4  # for names, beside other columns and lines
-    console.print(_table(title, heads, ([folded(name, max(room, LONGEST_METRIC)), *row] for name, *row in rows)))
+    room = terminal.console().width - sum(3 + width for width in widths[1:]) - 4  # beside other columns and lines
+    rows = ([folded(name, max(room, LONGEST_METRIC)), *row] for name, *row in rows)
+    terminal.print_table(heads, rows, no_wrap=True, title=title)
 
 
 def _cells(scores, name: str) -> dict[str, str]:

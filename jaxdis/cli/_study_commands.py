@@ -1,6 +1,5 @@
 """``jaxdis study``, ``jaxdis quickstart`` and ``jaxdis reproduce``: a report from one command, or a paper's page."""
 
-import csv
 import dataclasses
 import inspect
 from pathlib import Path
@@ -293,10 +292,10 @@ class Reproduce:
 
 def _print_verdicts(path: Path) -> None:
     """How many claims there are by verdict."""
+    from jaxdis._core.files import read_csv
     from jaxdis.papers.harness._page import in_number
 
-    with open(path, newline="", encoding="utf-8") as file:
-        verdicts = [*{row["claim"]: row["verdict"] for row in csv.DictReader(file)}.values()]
+    verdicts = [*{row["claim"]: row["verdict"] for row in read_csv(path)}.values()]
     counts = ((verdicts.count(one), one) for one in dict.fromkeys(verdicts))
     counted = ", ".join(f"{count} {in_number(one, count)}" for count, one in counts)
     claims = "claim" if len(verdicts) == 1 else "claims"

@@ -135,17 +135,21 @@ def write_entry(name: str, title: str, column: int) -> None:
     target.print(entry(name, title, column, target.width), soft_wrap=True)
 
 
-def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = False, **how) -> None:
-    """Print texts under their heads; ``numbers`` after the first column are aligned to the right."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers=False, no_wrap=False, **how):
+    """Texts under their heads; ``numbers`` after the first column are aligned to the right."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(**how)
+    made = Table(**how)
     for place, head in enumerate(heads):
-        table.add_column(Text(head), justify="right" if place and numbers else "left")
+        made.add_column(Text(head), justify="right" if place and numbers else "left", no_wrap=no_wrap)
     for row in rows:
-        table.add_row(*map(Text, row))
-    console().print(table)
+        made.add_row(*map(Text, row))
+    return made
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], **how) -> None:
+    console().print(table(heads, rows, **how))
 
 
 class ReaderGone(Exception):

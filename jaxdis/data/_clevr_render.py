@@ -25,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray, UInt8
 from jaxdis._core import random
 from jaxdis._core.options import Count, Natural, check_fields, checked
 from jaxdis._core.platforms import on_cpu
-from jaxdis.data._factor_space import MOST_REDRAWS, FactorSpace, Interval, cells, listed_cells
+from jaxdis.data._factor_space import MOST_REDRAWS, FactorSpace, Interval, drawn_cells, listed_cells
 from jaxdis.data._scenes import scene_columns
 
 CAMERA = np.array([7.481131553649902, -6.5076398849487305, 5.34366512298584], np.float32)
@@ -651,7 +651,7 @@ class SceneSpace(FactorSpace):
         row = jnp.where(discrete > 0, jnp.minimum(jnp.floor(row), high), row)
         row = jnp.where(wraps, start + (row - start) % width, row)
         if self.excluded:
-            cell = cells(self._class_sizes, listed_cells(self._lattice()), key, 1)[0]
+            cell = drawn_cells(self._class_sizes, listed_cells(self._lattice()), key, 1)[0]
             row = jnp.where(discrete > 0, cell.astype(jnp.float32), row)
         return self._colored(jax.random.fold_in(key, _COLORS), row, reach, center)
 

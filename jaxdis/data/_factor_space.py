@@ -108,7 +108,7 @@ def _weights(lattice: Lattice, columns: Mapping[int, np.ndarray], count: int) ->
     return np.round(share / share.sum() * _WEIGHT).astype(np.int32)
 
 
-def cells(sizes: tuple[int, ...], tied: Listed, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
+def drawn_cells(sizes: tuple[int, ...], tied: Listed, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
     """n independent cells from a lattice with these tied factors."""
     return _cells(sizes, tied.positions, n, key, tied.cells, tied.weights)
 
@@ -692,7 +692,7 @@ class FactorSpace:
 
     def _cells(self, n: int, positions: tuple[int, ...], key, cells, weights) -> Num[Array, "n k"]:
         tied = Listed(positions, cells, weights)
-        return self._anywhere(key, cells(self._class_sizes, tied, key, n))
+        return self._anywhere(key, drawn_cells(self._class_sizes, tied, key, n))
 
     def _cells_given(self, key, factor, value) -> Num[Array, "n k"]:
         cells = cells_given(self._lattice(), key, factor, value.astype(jnp.int32))

@@ -62,6 +62,21 @@ _SLOTS_AS_GIVEN = About(
 )
 
 
+class MemberSlots(NamedTuple):
+    """Codes ``[m, n, s, d]`` of ``m`` members for ``n`` scenes, and each pixel's slot, ``segments [m, n, h, w]``.
+
+    Scenes are drawn in so many equally long ``groups``; ``numbers`` are the members' integer ids. If a slot's codes
+    have several ``kinds``, these are the third level ``"kind"``, whose factors are extrinsic and intrinsic.
+    """
+
+    codes: np.ndarray
+    segments: np.ndarray
+    scenes: SceneSamples
+    groups: int
+    numbers: Sequence[int]
+    kinds: Sequence[str] = ()
+
+
 @dataclasses.dataclass(frozen=True)
 class Structured:
     """Disentanglement and completeness at each level of structure: :func:`jaxdis.evaluate_structured`.
@@ -95,26 +110,14 @@ class Structured:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"slots": "structured", **fields, "final": self.final.describe()}
 
-    def score(
-        self,
-        codes,
-        segments,
-        scenes: SceneSamples,
-        groups: int,
-        numbers: Sequence[int],
-        kinds: Sequence[str] = (),
-    ) -> Scores:
-        """Score ``m`` members by ``codes [m, n, s, d]`` and each pixel's slot, ``segments [m, n, h, w]``, of ``n``
-        scenes.
+    def score(self, given: MemberSlots) -> Scores:
+        """:class:`Scores` as from :func:`jaxdis.evaluate_structured`.
 
-        Scenes are drawn in so many equally long groups; ``numbers`` are the members' integer ids. If a slot's codes
-        have several ``kinds``, these are the third level ``"kind"``, whose factors are extrinsic and intrinsic.
-
-        :class:`Scores` are as from :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,
-        ``order_agreement`` and ``order_mismatch`` compare the orders that probing found with those by overlapping masks
-        (:func:`jaxdis.structured.order_agreement`), as means over groups. The part ``orders`` has the orders for the
-        first :data:`SHOWN` samples.
+        Where there are as many slots as true segments, ``order_agreement`` and ``order_mismatch`` compare the orders
+        that probing found with those by overlapping masks (:func:`jaxdis.structured.order_agreement`), as means over
+        groups. The part ``orders`` has the orders for the first :data:`SHOWN` samples.
         """
+        codes, segments, scenes, groups, numbers, kinds = given
         options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         options |= {"background": scenes.background, "categorical": scenes.categorical, "numbers": numbers}
         structure = structure_of(scenes, codes.shape[2], kinds or codes.shape[3])
@@ -143,19 +146,11 @@ class Segmentation:
     def describe(self) -> dict:
         return {"slots": "segmentation"}
 
-    def score(
-        self,
-        codes,
-        segments,
-        scenes: SceneSamples,
-        groups: int,
-        numbers: Sequence[int],
-        kinds: Sequence[str] = (),
-    ) -> Scores:
-        """As :meth:`Structured.score`; reads ``segments`` alone."""
-        counts = (int(scenes.masks.max()) + 1, codes.shape[2])
-        columns = executor.map_members(_agreement, counts, segments, jnp.asarray(scenes.masks))
-        return Scores(columns, {}, scenes.factors.names)
+    def score(self, given: MemberSlots) -> Scores:
+        """Scores of ``segments`` alone."""
+        counts, masks = (int(given.scenes.masks.max()) + 1, given.codes.shape[2]), jnp.asarray(given.scenes.masks)
+        columns = executor.map_members(_agreement, counts, given.segments, masks)
+        return Scores(columns, {}, given.scenes.factors.names)
 
 
 def structure_of(scenes: SceneSamples, slots: int, dims: int | Sequence[str]) -> Structure:
@@ -211,22 +206,14 @@ def hard_masks(slots) -> tuple:
     return slots._replace(masks=jnp.where(finite, slots.masks.argmax(1), UNDEFINED).astype(jnp.uint8))
 
 
-def slots_scored(
-    metrics: Mapping[str, SlotMetric],
-    codes: np.ndarray,
-    segments: np.ndarray,
-    scenes: SceneSamples,
-    groups: int,
-    numbers: Sequence[int],
-    kinds: Sequence[str] = (),
-) -> dict[str, Scores]:
-    """Every metric for all members, with its name before its columns; arguments as for :meth:`Structured.score`.
+def slots_scored(metrics: Mapping[str, SlotMetric], given: MemberSlots) -> dict[str, Scores]:
+    """Every metric for all members, with its name before its columns.
 
     True masks are pooled where the images behind ``segments`` were.
     """
-    scenes = scenes._replace(masks=pooled_masks(scenes.masks, *segments.shape[2:]))
-    given = (codes, segments, scenes, groups, numbers, kinds)
-    return {name: named(name, metric.score(*given)) for name, metric in metrics.items()}
+    pooled = pooled_masks(given.scenes.masks, *given.segments.shape[2:])
+    given = given._replace(scenes=given.scenes._replace(masks=pooled))
+    return {name: named(name, metric.score(given)) for name, metric in metrics.items()}
 
 
 def named(name: str, scores: Scores) -> Scores:
@@ -308,7 +295,8 @@ def evaluate_slots(
     else:
         masks = segments
     labels = model.labels if members is None and isinstance(model, Zoo) else members
-    tables = list(slots_scored(plan, codes, masks, scenes, groups, range(len(codes)), kinds).values())
+    given = MemberSlots(codes, masks, scenes, groups, range(len(codes)), kinds)
+    tables = list(slots_scored(plan, given).values())
     columns = {name: column for table in tables for name, column in table.items()}
     if segments is None:  # orders cannot be compared with those of masks
         columns = {name: column for name, column in columns.items() if ".order_" not in name}

@@ -11,7 +11,7 @@ import numpy as np
 from jaxdis import models
 from jaxdis.data import DATASETS, FactorSpace
 from jaxdis.data._factor_space import RandomCells
-from jaxdis.encoders._evaluate_slots import DrawnScenes, slots_of_zoo, slots_scored
+from jaxdis.encoders._evaluate_slots import DrawnScenes, MemberSlots, slots_of_zoo, slots_scored
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.factors import Factors
 from jaxdis.models._images import Images
@@ -205,8 +205,9 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     numbers = [int(member.encode[:8], 16) for member in chosen]
     if study.has_slots:
         scenes, groups = scenes_of(training, study.sampling).samples(), study.sampling.groups
-        given = (stacked["codes"], stacked["segments"], scenes, groups, numbers, training.config.method.code_kinds)
-        for name, scores in slots_scored(dict(study.metrics), *given).items():
+        kinds = training.config.method.code_kinds
+        given = MemberSlots(stacked["codes"], stacked["segments"], scenes, groups, numbers, kinds)
+        for name, scores in slots_scored(dict(study.metrics), given).items():
             _publish_scores(store, study, chosen, [name], scores)
         return
     _score_seeds(store, study, chosen)

@@ -11,7 +11,14 @@ import pytest
 from jaxdis import Factors
 from jaxdis.data import DATASETS, SceneSamples
 from jaxdis.data._scenes import pooled_masks
-from jaxdis.encoders._evaluate_slots import SLOT_METRICS, Structured, drawn_scenes, hard_masks, slots_scored
+from jaxdis.encoders._evaluate_slots import (
+    SLOT_METRICS,
+    MemberSlots,
+    Structured,
+    drawn_scenes,
+    hard_masks,
+    slots_scored,
+)
 from jaxdis.models import METHODS, Config, Mlp, Slots, Vae
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study import _compute_cells as compute
@@ -63,7 +70,7 @@ def test_kinds_of_codes_are_a_level_of_structure():
     codes = np.concatenate([of_objects, np.zeros((n, 1, 2), np.float32)], axis=1)[None]
     segments = np.zeros((1, n, 8, 6), np.uint8)
     metric = Structured(start="given", iterations=0, final=Structured().final.with_options(depth=6))
-    scores = metric.score(codes, segments, scenes.samples(SPACE, factors), 1, [0], kinds=("where", "what"))
+    scores = metric.score(MemberSlots(codes, segments, scenes.samples(SPACE, factors), 1, [0], ("where", "what")))
     joint = scores.part("kind.joint")[0]
     np.testing.assert_allclose(joint, [[0.5, 0], [0, 0.5]], atol=0.02)  # levels are extrinsic, hues are not
     assert scores["kind.disentanglement"][0] > 0.95
@@ -133,7 +140,8 @@ def test_true_masks_have_the_size_of_pooled_images():
     np.testing.assert_array_equal(small.ravel(), counts.argmax(1))
     plan = {"segmentation": SLOT_METRICS["segmentation"]}
     for segments, ari in ((small, 1), (small[::-1], 0)):
-        scores = slots_scored(plan, np.zeros((1, 20, 5, 2)), segments[None], scenes, 2, [0])["segmentation"]
+        given = MemberSlots(np.zeros((1, 20, 5, 2)), segments[None], scenes, 2, [0])
+        scores = slots_scored(plan, given)["segmentation"]
         np.testing.assert_allclose(scores["segmentation.ari"], ari, atol=0.1)
     with pytest.raises(ValueError, match="masks: must have sides that are multiples of 24 and 32"):
         pooled_masks(masks, 24, 32)
@@ -223,6 +231,6 @@ def test_masks_that_are_not_finite_are_no_segments():
     np.testing.assert_array_equal(hard.masks[0], masks[0].argmax(0))
     truth = SceneSamples(Factors.of(np.zeros((3, 1), int), sizes=(2,)), (), (), None, np.zeros((3, 8, 6), np.uint8))
     segments = np.stack([hard.masks, np.where(hard.masks == 255, 0, hard.masks)])
-    scores = SLOT_METRICS["segmentation"].score(np.zeros((2, 3, 4, 2)), segments, truth, 1, [0, 1])
+    scores = SLOT_METRICS["segmentation"].score(MemberSlots(np.zeros((2, 3, 4, 2)), segments, truth, 1, [0, 1]))
     assert np.isnan(scores["covering"][0])
     assert np.isfinite(scores["covering"][1])

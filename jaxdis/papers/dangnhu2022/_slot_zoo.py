@@ -9,7 +9,7 @@ import numpy as np
 from jaxdis import models
 from jaxdis._core.finite import finite, mean
 from jaxdis.data import DATASETS
-from jaxdis.encoders._evaluate_slots import SLOT_METRICS, Structured, slots_of_zoo, slots_scored
+from jaxdis.encoders._evaluate_slots import SLOT_METRICS, MemberSlots, Structured, slots_of_zoo, slots_scored
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness import Beside, Finished, Measured, Part, exact, printed_in
 from jaxdis.papers.harness import _readings as readings
@@ -131,8 +131,9 @@ def _regularized(run: Finished) -> Iterator[tuple[Training, list[Member]]]:
 def _scored(zoo: models.Zoo, training: Training, sampling: Sampling, metrics: Mapping) -> dict[str, np.ndarray]:
     drawn = compute_cells.scenes_of(training, sampling)
     seen = slots_of_zoo(zoo, drawn.rows, drawn.render, sampling.seed)
-    given = (*seen, drawn.samples(), sampling.groups, range(len(zoo)), training.config.method.code_kinds)
-    return {name: values for more in slots_scored(metrics, *given).values() for name, values in more.items()}
+    kinds = training.config.method.code_kinds
+    given = MemberSlots(*seen, drawn.samples(), sampling.groups, range(len(zoo)), kinds)
+    return {name: values for more in slots_scored(metrics, given).values() for name, values in more.items()}
 
 
 def _printed(label: Mapping) -> str:

@@ -1,6 +1,5 @@
 """The page of Mahon et al. 2024: Tables 1 to 47, the correlations that follow from print, and the figures."""
 
-import csv
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxdis import plots
+from jaxdis._core.files import read_csv
 from jaxdis.data import DATASETS
 from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness import _verdict as verdicts
@@ -22,7 +22,7 @@ from jaxdis.papers.mahon2024 import _tables as tables
 from jaxdis.papers.mahon2024._tables import PARTITION, TABLE_4, Scored, data_of, models_of
 from jaxdis.papers.mahon2024._tables import Table as Made
 from jaxdis.study.report._html import folded
-from jaxdis.study.report._statistics import Interval, Table, fisher_comparison, pearson
+from jaxdis.study.report._statistics import Interval, Table, coefficient, fisher_comparison, pearson
 
 # Columns of the metrics of Table 7, of members of the normal test set.
 EXISTING: Mapping[str, str] = words_in(__package__)["existing"]
@@ -73,19 +73,19 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         return by_member(six, lambda sample: readings.share_above(sample[EXISTING[name]], sample["snc"]))
 
     def correlation(first, second):
-        return by_member(six, lambda sample: _pearson(sample, first, second))
+        return by_member(six, lambda sample: coefficient(sample[first], sample[second]))
 
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
 
     def low(sample):
         means = {
-            a: readings.mean([_pearson(sample, columns[a], columns[b]) for b in columns if b != a])
+            a: readings.mean([coefficient(sample[columns[a]], sample[columns[b]]) for b in columns if b != a])
             for a in ("MIG", "MED", "IRS", "SAP")
         }
         return min(means["MIG"], means["MED"]) - max(means["IRS"], means["SAP"])
 
     def redundant(sample):
-        return min(_pearson(sample, EXISTING[a], EXISTING[b]) for a, b in itertools.combinations("DCI", 2))
+        return min(coefficient(sample[EXISTING[a]], sample[EXISTING[b]]) for a, b in itertools.combinations("DCI", 2))
 
     marginal = by_member(six, lambda sample: readings.share_above(-sample["nk"], -0.2))
     thresholds = {"D": 0.9, "IRS": 0.9, "C": 0.5, "I": 0.5}
@@ -124,18 +124,9 @@ def _without_partition(table: Table) -> Table:
     return readings.of(table, model=tuple(m for m in readings.models_of(table) if m != PARTITION))
 
 
-def _pearson(table: Table, first: str, second: str) -> float:
-    x, y = table[first], table[second]
-    defined = np.isfinite(x) & np.isfinite(y)
-    if defined.sum() < 3 or np.ptp(x[defined]) == 0 or np.ptp(y[defined]) == 0:
-        return float("nan")
-    return float(np.corrcoef(x[defined], y[defined])[0, 1])
-
-
 def _collisions(table: Table, folder: Path) -> list[Part]:
     """What share of each objective's members the list of collisions names."""
-    with open(folder / "alignment.csv", newline="", encoding="utf-8") as file:
-        named = [row["id"] for row in csv.DictReader(file)]
+    named = [row["id"] for row in read_csv(folder / "alignment.csv")]
     hit = {m: np.isin(readings.of(table, model=m)["id"].astype(str), named) for m in readings.models_of(table)}
     return [Part(f"share of members, {m}", verdicts.of_values(row, np.mean), above=0) for m, row in hit.items()]
 

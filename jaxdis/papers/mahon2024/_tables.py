@@ -86,9 +86,7 @@ def read(study: Study, out: str | Path) -> list[Scored]:
         for (name, _), score in zip(study.metrics, member.scores, strict=True):
             result = store.score(score, name)
             columns |= {column: number(value) for column, value in result["columns"].items()}
-            for part, value in result["parts"].items():
-                nested = np.array(value, object)
-                parts[part] = np.array([number(entry) for entry in nested.ravel()], float).reshape(nested.shape)
+            parts |= {part: np.array(value, float) for part, value in result["parts"].items()}
         pair = tuple(dict(training.held_out).values()) or None
         model, seed = member.label["model"], member.label["seed"]
         scored_members.append(Scored(training.config.data, model, seed, pair, columns, parts))

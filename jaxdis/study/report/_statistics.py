@@ -83,9 +83,14 @@ def spearman_of_columns(table: Table, names: Sequence[str], targets: Sequence[st
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:
     """Spearman's rank correlation over the pairs that are defined; NaN for fewer than three or a constant."""
-    x, y = _both_known(x, y)
     # As scipy.stats.spearmanr, without its p-value, which takes longer and which nobody reads.
-    return float(np.corrcoef(stats.rankdata(x), stats.rankdata(y))[0, 1]) if _varies(x, y) else math.nan
+    return coefficient(*map(stats.rankdata, _both_known(x, y)))
+
+
+def coefficient(x: np.ndarray, y: np.ndarray) -> float:
+    """Pearson's correlation alone, over the pairs that are defined; NaN for fewer than three or a constant."""
+    x, y = _both_known(x, y)
+    return float(np.corrcoef(x, y)[0, 1]) if _varies(x, y) else math.nan
 
 
 def over_seeds(
