@@ -143,8 +143,9 @@ def write_text(path: str | Path, text: str) -> None:
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
-    """Comma-separated values under a head, from rows of cells or mappings, in which a missing name is an empty cell.
+def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping], path: str | Path | None = None) -> str:
+    """Comma-separated values under a head, from rows of cells or mappings, in which a missing name is an empty cell;
+    also written to ``path`` as by :func:`write_text` if given.
 
     Text that a spreadsheet would take for a formula, since it begins with =, +, - or @, gets an apostrophe before it.
     """
@@ -152,6 +153,8 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     cells = ([row.get(name, "") for name in head] if isinstance(row, Mapping) else row for row in rows)
     writer.writerows(map(_harmless, row) for row in itertools.chain([head], cells))
+    if path is not None:
+        write_text(path, text.getvalue())
     return text.getvalue()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis._core.files import column_of_texts, csv_text, read_csv, write_text, write_whole
+from jaxdis._core.files import column_of_texts, csv_text, read_csv, write_whole
 from jaxdis._core.finite import finite, mean
 from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation import _costs as costs
@@ -139,7 +139,7 @@ def append(path: Path, file_scores: Mapping, factors: Mapping[str, str]) -> None
     rows = [*csv.DictReader(io.StringIO(to_csv(file_scores, factors, several=True)))]
     if path.suffix == ".csv":
         rows = (read_csv(path) if path.exists() else []) + rows
-        write_text(path, csv_text(list(dict.fromkeys(name for row in rows for name in row)), rows))
+        csv_text(list(dict.fromkeys(name for row in rows for name in row)), rows, path)
         return
     import pyarrow
     from pyarrow import parquet

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxdis._core.display import html_table
-from jaxdis._core.files import csv_text, read_csv_columns, write_text
+from jaxdis._core.files import csv_text, read_csv_columns
 from jaxdis._core.finite import finite, mean
 from jaxdis._core.options import Level, checked, shown, some_of
 from jaxdis._core.table_columns import columns_of
@@ -365,13 +365,14 @@ class Comparison:
         several = len({row.sets for row in self.rows}) > 1
         return [_sentence(row, several) for row in self.rows] + [ranks.sentence() for ranks in self.ranks]
 
+    @property
+    def _table(self) -> list[Row]:
+        """The rows, whose sets are one text."""
+        return [row._replace(sets=" / ".join(row.sets)) for row in self.rows]
+
     def to_csv(self, path: str | Path | None = None) -> str:
         """Comma-separated text, a row per column; written to ``path`` if given."""
-        rows = [row._replace(sets=" / ".join(row.sets)) for row in self.rows]
-        text = csv_text(list(Row._fields), rows)
-        if path is not None:
-            write_text(path, text)
-        return text
+        return csv_text(Row._fields, self._table, path)
 
     def to_pandas(self):
         """The rows as a data frame; needs pandas."""
@@ -380,8 +381,7 @@ class Comparison:
         return pandas.DataFrame(self.rows)
 
     def _repr_html_(self) -> str:
-        rows = [row._replace(sets=" / ".join(row.sets)) for row in self.rows]
-        return html_table(self.test, Row._fields, rows, self.sentences())
+        return html_table(self.test, Row._fields, self._table, self.sentences())
 
     def __repr__(self) -> str:
         return "\n".join([self.test, *self.sentences()])

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from jaxdis._core.files import DamagedFile, csv_text, read_arrays, write_arrays, write_text
+from jaxdis._core.files import DamagedFile, csv_text, read_arrays, write_arrays
 from jaxdis._core.options import Count, checked, checked_value, shown, some_of
 from jaxdis._core.version import __version__
 from jaxdis.evaluation import _score_core as score_table
@@ -222,10 +222,8 @@ class Scores(ScoreCore):
           long: a row per number instead, with all parts, as :meth:`to_pandas`.
         """
         columns = score_table.csv_columns(self, long_form=long)
-        text = csv_text(list(columns), zip(*(np.asarray(c, object).tolist() for c in columns.values()), strict=True))
-        if path is not None:
-            write_text(path, text)
-        return text
+        rows = zip(*(np.asarray(column, object).tolist() for column in columns.values()), strict=True)
+        return csv_text(list(columns), rows, path)
 
     def save(self, path: str | Path) -> None:
         """Write everything to one npz file, atomically; :meth:`load` reads it."""

@@ -14,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.display import Progress, html_table, reported
-from jaxdis._core.files import csv_text, write_text
+from jaxdis._core.files import csv_text
 from jaxdis._core.options import Count, Seed, checked_value, shown, some_of
 from jaxdis._core.precision import single_precision
 from jaxdis.evaluation._evaluate import check_arguments
@@ -97,10 +97,7 @@ class Sensitivity:
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The settings as comma-separated text, a row for each; written to ``path`` if given."""
-        text = csv_text(list(Setting._fields), self.settings)
-        if path is not None:
-            write_text(path, text)
-        return text
+        return csv_text(Setting._fields, self.settings, path)
 
     def to_pandas(self):
         """The settings as a data frame; needs pandas."""

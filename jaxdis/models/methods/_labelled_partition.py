@@ -206,9 +206,6 @@ class LabelledPartition(Method):
     def _network(self) -> Autoencoder:
         return Autoencoder(self.network)
 
-    def params(self, state: State):
-        return state.params
-
     def represent(self, params, images: Float[Array, "n h w c"]) -> Posterior:
         blocks = self._network.encode(params["network"], images)[0][:, : self.num_codes]
         return Posterior(blocks, jnp.full_like(blocks, self.deviation**2))

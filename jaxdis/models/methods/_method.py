@@ -296,8 +296,9 @@ class Method(abc.ABC):
         """How images ``[n, h, w, c]`` in [0, 1] are represented; no image may depend on another."""
 
     def params(self, state) -> Any:
-        """What in the state :meth:`represent` and ``decode`` read, which a trained zoo keeps."""
-        return state
+        """What in the state :meth:`represent` and ``decode`` read, which a trained zoo keeps: its ``params`` if it has
+        this field, else all of it."""
+        return getattr(state, "params", state)
 
     @property
     def code_kinds(self) -> tuple[str, ...]:

@@ -400,9 +400,6 @@ class PartedVae(Method):
         with jax.default_matmul_precision("highest"):
             return jnp.exp(self.latents(params, images).log_categories)
 
-    def params(self, state: State):
-        return state.params
-
     def represent(self, params, images: Float[Array, "n h w c"]) -> Posterior:
         with jax.default_matmul_precision("highest"):
             latents = self.latents(params, images)

@@ -256,9 +256,6 @@ class Vae(Method):
             loss = loss + joint_loss(self.discriminator, logits)
         return loss, (losses, codes)
 
-    def params(self, state: State):
-        return state.params
-
     def represent(self, params, images: Array) -> Posterior:
         mean, log_variance = self.autoencoder.encode(params, images)
         return Posterior(mean, jnp.exp(log_variance))
