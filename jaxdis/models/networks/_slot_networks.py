@@ -42,19 +42,20 @@ class BroadcastDecoder(nn.Module):
     image_size: tuple[int, int]
     activation: Callable
     kernel: int = 3
+    last_kernel: int = 1
     grown: bool = True
 
     @nn.compact
     def __call__(self, codes: Float[Array, "n d"]) -> Float[Array, "n h w o"]:
         # Pixels that the convolutions cut off on each side.
-        margin = len(self.channels) * (self.kernel // 2) if self.grown else 0
+        margin = len(self.channels) * (self.kernel // 2) + self.last_kernel // 2 if self.grown else 0
         size, padding = tuple(side + 2 * margin for side in self.image_size), "VALID" if self.grown else "SAME"
         first = Broadcast(self.channels[0], (self.kernel, self.kernel), padding, size, name="convolution_0")
         hidden = self.activation(first(codes))
         for i, channels in enumerate(self.channels[1:], 1):
             layer = layers.Conv(channels, (self.kernel, self.kernel), padding=padding, name=f"convolution_{i}")
             hidden = self.activation(layer(hidden))
-        return layers.Conv(self.outputs, (1, 1), padding=padding, name="last")(hidden)
+        return layers.Conv(self.outputs, (self.last_kernel, self.last_kernel), padding=padding, name="last")(hidden)
 
 
 class Broadcast(nn.Module):
