@@ -261,7 +261,8 @@ class Vae(Method):
         return Posterior(mean, jnp.exp(log_variance))
 
     def decode(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
-        return objectives.expected_images(self.autoencoder.decode(params, codes), self.reconstruction)
+        logits = self.autoencoder.decode(params, codes)
+        return jax.nn.sigmoid(logits) if self.reconstruction == "bernoulli" else jnp.clip(logits, 0, 1)
 
     @property
     def autoencoder(self) -> Autoencoder:

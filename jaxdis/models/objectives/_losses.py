@@ -61,11 +61,6 @@ def negative_log_likelihood(
     return total
 
 
-def expected_images(logits: Array, reconstruction: Reconstruction = "bernoulli") -> Array:
-    """The decoder's mean, in [0, 1]."""
-    return jax.nn.sigmoid(logits) if reconstruction == "bernoulli" else jnp.clip(logits, 0, 1)
-
-
 # KL(q(z|x) ‖ p(z)) = I(x; z) + KL(q(z) ‖ Π_l q(z_l)) + Σ_l KL(q(z_l) ‖ p(z_l)) (Chen et al. 2018, eq. 2)
 # The aggregate posterior q(z) is not known on a batch, and five estimators for log q(z_j) and log q(z_j,l) are in
 # use. They differ mostly by constants: gradients are close, but logged values are not comparable and may be
