@@ -328,7 +328,7 @@ class Data:
         out = self.out or Path("sheet.png")
         terminal.make_room("--out", out)
         terminal.start(None)
-        from jaxdis.data._contact_sheet import save_sheet
+        from jaxdis.data._datasets import save_sheet
 
         save_sheet(self.name, out, self.source, self.seed, self.zoom)
         terminal.write_line(f"wrote {out}")

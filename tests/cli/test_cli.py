@@ -395,7 +395,7 @@ def refused(capsys, *arguments: object) -> str:
 WORKING = {
     "score": (("score", "{codes}"), "jaxdis.evaluation._evaluate.evaluate"),
     "list": (("list", "metrics"), "jaxdis.cli._listing.rows_of"),
-    "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data._contact_sheet.save_sheet"),
+    "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data._datasets.save_sheet"),
     "train": (("train", "--out", "{out}"), "jaxdis.cli._zoo_commands.train_to_directory"),
     "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run"),
     "study": (("study", "run", "mahon2024", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run"),

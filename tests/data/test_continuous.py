@@ -10,7 +10,7 @@ from scipy.stats import kstest
 
 import jaxdis
 from jaxdis.data import FactorSpace, Interval, Render
-from jaxdis.data import _contact_sheet as show
+from jaxdis.data import _datasets as show
 from jaxdis.encoders import _simulated as simulated
 
 SPACE = FactorSpace.of(shape=3, azimuth=Interval(0, 2 * np.pi, circular=True), x=Interval(-1, 1), side=2)

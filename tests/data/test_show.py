@@ -11,7 +11,7 @@ from publishers import synthetic_painting
 
 import jaxdis.data
 from jaxdis.data import DATASETS
-from jaxdis.data import _contact_sheet as show
+from jaxdis.data import _datasets as show
 
 LIGHT = [name for name, row in DATASETS.items() if row.renders and name != "shapes3d"]
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_shown_is_refused(tmp_path, name, source, kind, message):
 def test_importing_is_light():
     """No reader's library, and no array before the program has chosen its devices."""
     code = (
-        "import sys, jaxdis.data, jaxdis.data._contact_sheet, jaxdis.data.files._tfds; "
+        "import sys, jaxdis.data, jaxdis.data._datasets, jaxdis.data.files._tfds; "
         "from jax._src import xla_bridge; "
         "heavy = {'PIL', 'h5py', 'tensorflow_datasets', 'tensorflow', 'matplotlib', 'scipy.io'} & set(sys.modules); "
         "assert not heavy, heavy; assert not xla_bridge._backends, 'a device was touched'"

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxdis import models, plots
 from jaxdis.data import DATASETS
-from jaxdis.data._contact_sheet import traversals as factor_traversals
+from jaxdis.data._datasets import traversals as factor_traversals
 from jaxdis.evaluation._evaluate import relate
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import Column
