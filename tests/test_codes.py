@@ -7,7 +7,7 @@ import pytest
 
 import jaxdis
 from jaxdis import codes, models
-from jaxdis.models._zoo import evidence
+from jaxdis.models._evidence import evidence
 from jaxdis.models.objectives import _losses as distributions
 
 

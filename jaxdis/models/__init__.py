@@ -2,8 +2,9 @@
 
 from jaxdis.codes import Posterior
 from jaxdis.models._config import METHODS, Config
+from jaxdis.models._evidence import Evidence
 from jaxdis.models._members import Members, members
-from jaxdis.models._zoo import Encoder, Evidence, Zoo, concatenate, load, slot_parts, traversals
+from jaxdis.models._zoo import Encoder, Zoo, concatenate, load, slot_parts, traversals
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import About, Adam, Method, Optax, RmsProp, Slots, Variant, accepted

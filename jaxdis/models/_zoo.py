@@ -7,19 +7,19 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num, PRNGKeyArray
+from jaxtyping import Array, Float, Num
 
-from jaxdis._core import executor, files, random
+from jaxdis._core import executor, files
 from jaxdis._core.arrays import as_numpy, check_one_array, check_real
 from jaxdis._core.display import Progress, html_table, reported
 from jaxdis._core.executor import Layout
 from jaxdis._core.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
-from jaxdis._core.options import Count, Range, checked, checked_devices, checked_value, shown, some_of
+from jaxdis._core.options import Count, Range, checked_devices, checked_value, shown, some_of
 from jaxdis._core.platforms import Program, on_cpu
 from jaxdis._core.precision import single_precision
 from jaxdis._core.resources import live_bytes
@@ -30,7 +30,6 @@ from jaxdis.models._members import in_brief
 from jaxdis.models.methods._method import Method, Slots
 from jaxdis.models.methods._vae import Vae
 from jaxdis.models.methods.slots._base import Parts, SlotMethod
-from jaxdis.models.objectives._losses import negative_log_likelihood
 
 # Images at a time at most: one program then serves any number of images.
 _CHUNK = 256
@@ -515,14 +514,6 @@ def slot_parts(zoo: Zoo, images, *, batch_size: int | None = None, devices=None)
     return encode(method, zoo.params, images, batch_size=batch_size, devices=devices, what="parts")
 
 
-class Evidence(NamedTuple):
-    """Means over images, nats, ``[m]``: ``elbo = −reconstruction − kl``."""
-
-    reconstruction: np.ndarray
-    kl: np.ndarray
-    elbo: np.ndarray
-
-
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Encoder:
@@ -539,48 +530,3 @@ class Encoder:
         check_image_shape(images.shape, "images", self.method.image_shape)
         pixels = unit_images(images)
         return jax.lax.map(lambda params: self.method.represent(params, pixels)[0], self.params)
-
-
-@checked
-def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) -> Evidence:
-    """Reconstruction error, KL divergence and ELBO for images under every member, from one sampled code per image.
-
-    Args:
-      key: image i's noise is drawn with ``fold_in(key, i)``, for every member the same, and depends neither on the
-        batch size nor on the other members.
-    """
-    method = zoo.config.method
-    if not isinstance(method, Vae):
-        raise ValueError(f"zoo: must be variational autoencoders, got {type(method).__name__}")
-    rows = checked_images(images, "images", method.image_shape)
-    n, m = len(rows), len(zoo)
-    layout = Layout.over(None, m)
-    members = layout.place(zoo.params)
-    total = np.zeros((m, 2))
-    for places in executor.chunks(n, min(batch_size, n)):
-        # The last chunk repeats an image; its weight is 0.
-        weights = (places[0] + np.arange(len(places)) < n).astype(np.float32)
-        part = (executor.take(rows, places), weights, key, np.int32(places[0]))
-        total += np.asarray(_evidence(method, layout, members, part))[:m]
-    reconstruction, kl = total.T / n
-    return Evidence(reconstruction, kl, -reconstruction - kl)
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _evidence(vae: Vae, layout: Layout, members, part) -> Array:
-    """Reconstruction error and KL divergence, summed over images with weights, ``[m, 2]``."""
-    rows, weights, key, start = part
-    numbers = start + jnp.arange(rows.shape[0], dtype=jnp.int32)
-    likelihood = functools.partial(negative_log_likelihood, reconstruction=vae.reconstruction)
-
-    def sums(params, shared):
-        images, weights, key, numbers = shared
-        mean, log_variance = vae.autoencoder.encode(params, images)
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
-        noise = jax.vmap(lambda key: random.normal(key, mean.shape[1:]))(keys)
-        logits = vae.autoencoder.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
-        errors = jax.vmap(lambda logits, image: likelihood(logits[None], image[None]))(logits, images)
-        kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1)
-        return jnp.stack([errors @ weights, kl @ weights])
-
-    return layout.map(sums, members, (unit_images(jnp.asarray(rows)), weights, key, numbers))

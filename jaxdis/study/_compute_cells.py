@@ -14,8 +14,9 @@ from jaxdis.data._factor_space import RandomCells
 from jaxdis.encoders._evaluate_slots import DrawnScenes, MemberSlots, slots_of_zoo, slots_scored
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.factors import Factors
+from jaxdis.models._evidence import Evidence, evidence
 from jaxdis.models._images import Images
-from jaxdis.models._zoo import Evidence, concatenate, evidence
+from jaxdis.models._zoo import concatenate
 from jaxdis.models.training._train import OtherRunError
 from jaxdis.study._definition import Member, Sampling, Study, Training, encode_spec, score_spec, train_spec
 from jaxdis.study._run_study import Batch, Updates

@@ -13,7 +13,7 @@ from jaxdis.metrics import Direct
 from jaxdis.metrics._between_members import Udr, udr
 from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.models import load
-from jaxdis.models._zoo import evidence
+from jaxdis.models._evidence import evidence
 from jaxdis.study import Sampling
 from jaxdis.study import _compute_cells as compute
 from jaxdis.study._definition import cells

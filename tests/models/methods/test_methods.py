@@ -249,7 +249,7 @@ def test_an_update_is_accepted_whole_or_not_at_all():
     assert np.isnan(losses).all()
 
 
-SPINE = ("training", "_zoo.py", "_encoding.py", "_members.py")
+SPINE = ("training", "_zoo.py", "_members.py")
 
 
 def test_training_knows_no_method():

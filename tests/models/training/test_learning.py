@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import data, models
-from jaxdis.models._zoo import evidence as evidence_of
+from jaxdis.models._evidence import evidence as evidence_of
 
 pytestmark = pytest.mark.slow
 
