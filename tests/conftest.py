@@ -93,12 +93,33 @@ def reads_recorded_values(item) -> bool:
     return any(re.search(rf"\b{name}\b", source) for name in {"GOLDEN", *readers})
 
 
+DEVICES = jax.devices
+
+
+@pytest.fixture(scope="module", autouse=True)
+def devices_of_module(request):
+    yield from devices_of(request.node)
+
+
+@pytest.fixture(autouse=True)
+def devices_of_test(request):
+    yield from devices_of(request.node)
+
+
+def devices_of(node):
+    """One, of which programs compile in three quarters of the time, or both for what is marked ``two_devices``."""
+    with pytest.MonkeyPatch.context() as patch:
+        both = node.get_closest_marker("two_devices")
+        patch.setattr(jax, "devices", DEVICES if both else lambda *platform: DEVICES(*platform)[:1])
+        yield
+
+
 @pytest.fixture(scope="session", autouse=True)
 def collect_garbage_rarely():
     """Tracing makes many objects that stay: by default a tenth of the time goes into walking them."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(200_000, 20, 20)
 
 
 TESTS = itertools.count(1)

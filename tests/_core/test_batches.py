@@ -7,6 +7,8 @@ import pytest
 
 from jaxdis._core import batches, executor
 
+pytestmark = pytest.mark.two_devices
+
 
 @pytest.mark.parametrize("most", [1, 5, 8, 100, 300, 5000])
 def test_chunks_hold_all_members_in_few_sizes(most):

@@ -10,6 +10,8 @@ import pytest
 
 from jaxdis._core import executor
 
+pytestmark = pytest.mark.two_devices
+
 
 def summarize(static, member, shared):
     return {"sum": (member["x"] * shared).sum() * static, "first": member["x"][0]}

@@ -120,6 +120,7 @@ def test_calls_in_a_metric_do_not_wait_for_each_other(name):
     assert all(count == 1 or numbers < 2000 for count, numbers in batches_in(text))
 
 
+@pytest.mark.two_devices
 def test_wide_members_on_two_devices_do_not_wait_for_each_other():
     rng = np.random.default_rng(0)
     factors = np.stack([rng.integers(0, size, 200) for size in (3, 4)], axis=1)

@@ -60,6 +60,7 @@ def make(n=60, members=None, seed=0):
     return (codes if members else codes[0]).astype(np.float32), Factors.of(values, SIZES)
 
 
+@pytest.mark.two_devices
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("members", [None, 1, 5])
 def test_a_program_on_disk_is_not_traced_and_gives_the_same_numbers(folder, untraced, members, devices):

@@ -12,6 +12,8 @@ import pytest
 import jaxdis
 from jaxdis._core import runtime
 
+pytestmark = pytest.mark.two_devices
+
 
 def test_programs_are_forgotten_when_they_hold_too_many_maps():
     traces = []

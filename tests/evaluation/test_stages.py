@@ -12,6 +12,8 @@ from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._run import stages_of
 from jaxdis.metrics._plan import plan_of
 
+pytestmark = pytest.mark.two_devices
+
 QUICK = ("sap_r2", "mig", "mcc", "med")
 
 

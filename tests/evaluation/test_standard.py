@@ -78,6 +78,7 @@ def test_with_an_encoder_one_of_them_intervenes():
     assert {name.partition(".")[0] for name in scores} == {*STANDARD, "irs"}
 
 
+@pytest.mark.two_devices
 def test_true_draws_lines_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(display, "EVERY", 0.0)
     evaluate(np.stack([CODES, -CODES]), VALUES, ["mig", "mcc"], progress=True)

@@ -143,24 +143,19 @@ def one_factor(factors):
     return Factors.of(np.asarray(factors.values)[:, :1], SIZES[:1])
 
 
-ONE_DEVICE = {"devices": jax.devices()[:1]}
-# What is handed in otherwise than for the zoo itself: arguments of evaluate. Programs of other shapes, of which each
-# variant compiles its own, are those of one device, which are smaller.
+TWO_DEVICES = jax.devices()
+# What is handed in otherwise than for the zoo itself: arguments of evaluate.
 VARIANTS = {
     "zoo": lambda codes, factors: {},
     "first member": lambda codes, factors: {"codes": codes[0]},
     "batches of two": lambda codes, factors: {"batch_size": 2},
-    "one device": lambda codes, factors: ONE_DEVICE,
+    "two devices": lambda codes, factors: {"devices": TWO_DEVICES},
     "constant code": lambda codes, factors: {"codes": constant_code(codes)},
     "constant codes": lambda codes, factors: {"codes": np.ones_like(codes)},
-    "one more factor": lambda codes, factors: {"factors": one_more_factor(factors), **ONE_DEVICE},
-    "one factor": lambda codes, factors: {"factors": one_factor(factors), **ONE_DEVICE},
-    "one code": lambda codes, factors: {"codes": codes[:, :, :1], **ONE_DEVICE},
-    "one code and factor": lambda codes, factors: {
-        "codes": codes[:, :, :1],
-        "factors": one_factor(factors),
-        **ONE_DEVICE,
-    },
+    "one more factor": lambda codes, factors: {"factors": one_more_factor(factors)},
+    "one factor": lambda codes, factors: {"factors": one_factor(factors)},
+    "one code": lambda codes, factors: {"codes": codes[:, :, :1]},
+    "one code and factor": lambda codes, factors: {"codes": codes[:, :, :1], "factors": one_factor(factors)},
     "another order": lambda codes, factors: {"codes": codes[:, :, [2, 0, 3, 1]]},
     "half equal": lambda codes, factors: {"codes": half_equal(codes)},
     "half equal, negated": lambda codes, factors: {"codes": -half_equal(codes)},
@@ -203,6 +198,8 @@ def relate_jitted(spec, codes, factors, weights=None, active=None):
 
 # Metrics whose programs take a minute to compile; run them with -m slow.
 WIDE = ("downstream_trees", "mlp_probe", "dci_es")
+# Metrics whose learner another row has as well: logistic regression.
+SAME_LEARNER = ("dci_logistic", "infoe")
 
 
 def of_rows(slow):
@@ -211,7 +208,7 @@ def of_rows(slow):
 
 
 # Of the newer rows, tests that need one program are quick; those that compile another for each variant are slow.
-every_metric, in_one_program = of_rows({*WIDE, *NOT_IN_STUDIES}), of_rows(WIDE)
+every_metric, in_one_program = of_rows({*WIDE, *NOT_IN_STUDIES, *SAME_LEARNER}), of_rows(WIDE)
 every_relation = pytest.mark.parametrize("name", RELATIONS, scope="module")
 # The first of the metrics that read one relation stands for them all.
 SOURCES = [name for name in METRICS if family(name)[0] == name]
@@ -247,12 +244,12 @@ def test_batched_equals_mapped(name):
 
 
 @every_metric
-def test_one_device_equals_two(name):
+def test_two_devices_equal_one(name):
     """To the rounding of a matrix product, which one device alone may cut differently.
 
     Probes of DCI-ES have hardly a penalty: nearly dependent features make more of it, 3e-6 here.
     """
-    assert_same(scores_of(name, "one device"), scores_of(name), atol=1e-5 if name == "dci_es" else 2e-6)
+    assert_same(scores_of(name, "two devices"), scores_of(name), atol=1e-5 if name == "dci_es" else 2e-6)
 
 
 @every_metric

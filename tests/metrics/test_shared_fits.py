@@ -1,5 +1,7 @@
 """Metrics beside the one whose fit they share."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from jaxdis.factors import Sample
 from jaxdis.metrics import Traits
 from jaxdis.metrics import _downstream as downstream
 from jaxdis.metrics import _probe_accuracy as probes
+from tests.programs import compiled_whole
 
 SIZES, OPTIONS = (20, 200), {"splitter": "histogram", "stages": 3}
 
@@ -32,7 +35,8 @@ def scores(arrays, *names, bootstrap=0):
 def test_a_shared_fit_changes_nothing(arrays):
     codes, factors, (test_codes, test_factors) = arrays
     test = Sample(jnp.asarray(test_codes), test_factors)
-    alone = downstream.downstream_trees(jnp.asarray(codes), factors, test=test, sizes=SIZES, **OPTIONS).accuracy
+    fitted = compiled_whole(functools.partial(downstream.downstream_trees, sizes=SIZES, **OPTIONS))
+    alone = fitted(jnp.asarray(codes), factors, test=test).accuracy
     beside = scores(arrays, "dci", "downstream_trees").part("downstream_trees.accuracy")
     np.testing.assert_allclose(beside, alone, atol=1e-6)  # counts of 100 samples, in float32
 

@@ -16,6 +16,8 @@ from jaxdis.models.training._train import begin
 from jaxdis.papers import PAPERS
 from tests.models.conftest import changed, same
 
+pytestmark = pytest.mark.two_devices
+
 
 @pytest.fixture(scope="module")
 def zoo(images):

@@ -26,6 +26,8 @@ from tests.models.conftest import largest_difference, same
 from tests.models.methods.toy import ToyGan
 from tests.programs import check_products_of
 
+pytestmark = pytest.mark.two_devices
+
 SLOTS = {"num_slots": 2, "num_codes": 2, "batch_size": 4, "encoder": (2,), "encoder_hidden": 2, "decoder": (2,)}
 # The smallest instance of each row.
 SMALLEST = {

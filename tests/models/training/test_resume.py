@@ -24,6 +24,8 @@ from jaxdis.models.training import _train as runner
 from jaxdis.models.training._image_source import as_source, fingerprint
 from tests.models.conftest import changed, same
 
+pytestmark = pytest.mark.two_devices
+
 SWEEP = {"beta": {"beta": [1, 4]}}
 KILLED = """
     import sys

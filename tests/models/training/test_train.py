@@ -14,6 +14,8 @@ from jaxdis.models.training import _train as runner
 from jaxdis.models.training._image_source import as_source
 from tests.models.conftest import changed, largest_difference
 
+pytestmark = pytest.mark.two_devices
+
 # The function of the same name hides the module from an import.
 train_module = importlib.import_module("jaxdis.models.training._train")
 TINY = models.Discriminator(layers=2, width=8)
