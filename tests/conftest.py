@@ -152,11 +152,10 @@ jax.monitoring.register_event_duration_secs_listener(count_program)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def let_all_programs_go(request):
-    """And compare how many there were with the file's budget: one shape for a table of cases is one program."""
+def programs_of_file(request):
+    """Compare their number with the file's budget: one shape for a table of cases is one program."""
     PROGRAMS.clear()
     yield
-    jax.clear_caches()
     file, count = request.node.nodeid, PROGRAMS.total()
     budget = BUDGETS.get(file, FEW)
     others = {"JAXDIS_TESTS", "JAX_ENABLE_X64", platforms.FORMS_VARIABLE} & set(os.environ)

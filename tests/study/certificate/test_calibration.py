@@ -31,13 +31,13 @@ from tests.golden_values import numbers
 SMALL = {
     "seeds": 3,
     "case_samples": 400,
-    "sweep_samples": 300,
+    "sweep_samples": 400,
     "num_factors": 3,
     "warp": (0.0, 0.5),
     "rotation": (0.0, 0.25, 0.5),
     "noise": (),
     "sizes": (100,),
-    "full_size": 300,
+    "full_size": 400,
     "size_seeds": 2,
 }
 
