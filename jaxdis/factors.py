@@ -148,6 +148,16 @@ class Factors:
             "classes" if size is not None else "circular" if period else "continuous" for size, period in pairs
         )
 
+    def __repr__(self) -> str:
+        """Say how many samples there are, and what each factor is."""
+        nominal, periods = self.nominal or [False] * len(self.sizes), self.periods or [None] * len(self.sizes)
+        kinds = []
+        for size, unordered, period in zip(self.sizes, nominal, periods, strict=True):
+            continuous = "continuous" if period is None else f"circular, period {period:g}"
+            kinds.append(continuous if size is None else f"{size} classes{' without order' if unordered else ''}")
+        named = ", ".join(f"{name} ({kind})" for name, kind in zip(self.names, kinds, strict=True))
+        return f"Factors of {np.shape(self.values)[0]:,} samples: {named}"
+
     @classmethod
     @single_precision
     def of(cls, values, sizes=None, names=None) -> "Factors":

@@ -145,15 +145,27 @@ def png(figure: Figure) -> bytes:
 MOST_NUMBERS = 20
 
 
+# Members in a group beyond which points hide each other.
+CROWD = 200
+
+
 def score_points(
-    columns: Mapping[str, Numbers], groups: Sequence[str] = (), bounds: Mapping[str, Numbers] | None = None, *, ax=None
+    columns: Mapping[str, Numbers],
+    groups: Sequence[str] = (),
+    bounds: Mapping[str, Numbers] | None = None,
+    *,
+    title: str = "",
+    ax=None,
 ) -> Figure:
     """Draw a point per member over each score's name, and its median as a line.
+
+    Of more than 200 members in a group, their density is drawn instead.
 
     Args:
       columns: ``[m]`` by score name.
       groups: ``m`` names, each with its own color and mark.
       bounds: intervals ``[m, 2]`` around some scores, drawn as lines.
+      title: above the axes.
     """
     columns = {name: numbers(f"columns[{name!r}]", values, "members") for name, values in columns.items()}
     count = max(map(len, columns.values()))
@@ -165,15 +177,21 @@ def score_points(
         rows = np.flatnonzero(groups == kind)
         at = 0.6 * ((position + 0.5) / len(kinds) - 0.5)
         for place, (name, values) in enumerate(columns.items()):
-            x = place + at + np.linspace(-0.2, 0.2, len(rows) + 2)[1:-1] / len(kinds)
-            style = {"ms": 4, "alpha": 0.7, "color": f"C{position % 10}"}
-            axes.plot(x, values[rows], mark, label=text(kind) if not place and kind else None, **style)
-            if bounds is not None and name in bounds:
-                axes.vlines(x, *np.asarray(bounds[name])[rows].T, color=f"C{position % 10}", lw=1)
+            label, color = text(kind) if not place and kind else None, f"C{position % 10}"
+            known = values[rows][np.isfinite(values[rows])]
+            crowded = len(rows) > CROWD and len(set(known)) > 1
+            if crowded:
+                density = axes.violinplot(known, [place + at], widths=0.5 / len(kinds), showextrema=False)["bodies"][0]
+                density.set(facecolor=color, alpha=0.5, label=label)
+            else:
+                x = place + at + np.linspace(-0.2, 0.2, len(rows) + 2)[1:-1] / len(kinds)
+                axes.plot(x, values[rows], mark, label=label, ms=4, alpha=0.7, color=color)
+            if bounds is not None and name in bounds and not crowded:
+                axes.vlines(x, *np.asarray(bounds[name])[rows].T, color=color, lw=1)
             if len(rows) > 1:
                 axes.hlines(median(values[rows]), place + at - 0.15, place + at + 0.15, color="#234", lw=1.5)
     axes.set_xticks(range(len(columns)), texts(list(columns)), rotation=45, ha="right")
-    axes.set(ylabel="score")
+    axes.set(ylabel="score", title=title)
     if kinds != [""]:
         axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     return axes.figure

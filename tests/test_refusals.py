@@ -44,8 +44,9 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
         ({"key": 0.5}, r"key: must be a typed key such as jax.random.key\(0\), got 0.5"),
         ({"key": jax.random.split(jax.random.key(0))}, "key: must be a typed key"),
         ({"metrics": 3}, "metrics: must be names, got 3"),
-        ({"metrics": "MIG"}, "metrics: unknown metric 'MIG'; did you mean 'mig'"),
-        ({"metrics": "DCI"}, "metrics: unknown metric 'DCI'; did you mean 'dci'"),
+        ({"metrics": "migg"}, r"metrics: unknown metric 'migg'; did you mean 'mig'\?$"),
+        ({"metrics": "beauty"}, "metrics: unknown metric 'beauty'; the metrics are mig, "),
+        ({"codes": CODES.T}, r"got 3 \(axis 1 .* against 60; did you mean codes.swapaxes"),
         (
             {"metrics": "mig:bins=30"},
             r"unknown metric 'mig:bins=30'; give options by METRICS\['mig'\].with_options\(bins=30\), in a mapping",
@@ -533,3 +534,7 @@ def test_continuous_factors_that_float32_would_merge_are_refused():
     with pytest.raises(ValueError, match="factors: must be values that float32 tells apart, got 'time'.*subtract"):
         Factors.of(seconds, (None,), ("time",))
     assert Factors.of(seconds - 1.7e9, (None,)).num_samples == 500
+
+
+def test_capitals_and_dashes_of_names_do_not_matter():
+    assert list(jaxdis.evaluate(CODES, VALUES, ["MIG", "sap-r2"])) == ["mig", "sap_r2"]

@@ -390,7 +390,15 @@ def names_of(names, table: Mapping, kind: str, elsewhere: Mapping[str, str] | No
         raise ValueError(f"{kind}s: must have at least one {kind}, got none; the {kind}s are {', '.join(table)}")
     for name in names:
         look_up(name, table, kind, elsewhere=elsewhere)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys(spelled(name, table) for name in names))
+
+
+def spelled(name, table: Mapping) -> str:
+    """Return the name as the table has it, without regard to capitals and dashes."""
+    if name in table or not isinstance(name, str):
+        return name
+    plain = name.lower().replace("-", "_")
+    return plain if plain in table else name
 
 
 def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere: Mapping[str, str] | None = None):
@@ -406,12 +414,13 @@ def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere
         )
     if name in (elsewhere or ()):
         raise ValueError(f"{kinds}: must be {kinds} of the codes of one member, got {name!r}, which {elsewhere[name]}")
-    if name not in table:
+    found = spelled(name, table)
+    if found not in table:
         stem, _, options = name.partition(":")
-        near = difflib.get_close_matches(name.lower(), table, n=1, cutoff=0.3)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        near = difflib.get_close_matches(name.lower(), table, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"the {kinds} are {', '.join(table)}"
         if options and stem in table:
             options = options.replace(":", ", ")
-            hint = f"; give options by {kinds.upper()}[{stem!r}].with_options({options}), in a mapping from names"
-        raise ValueError(f"{kinds}: unknown {kind} {shown(name)}{hint}; the {kinds} are {', '.join(table)}")
-    return table[name]
+            hint = f"give options by {kinds.upper()}[{stem!r}].with_options({options}), in a mapping from names"
+        raise ValueError(f"{kinds}: unknown {kind} {shown(name)}; {hint}")
+    return table[found]

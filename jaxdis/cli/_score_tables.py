@@ -120,14 +120,17 @@ def _whole(arrived: Sequence[Scores], field: str) -> dict:
 def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
     """One row per member; several files share a table, with their names in the first column.
 
-    The last column says what the factors are: any reader of CSV takes it, unlike a line of comment, and rows of several
-    tables can be joined.
+    The last columns say what the factors are and, in the first of the rows for which that is the same, how the scores
+    were computed: any reader of CSV takes a column, unlike a line of comment, and rows of several tables can be joined.
     """
-    rows = []
+    rows, said = [], ""
     for name, scores in file_scores.items():
         columns = csv_columns(scores)
         for row in zip(*columns.values(), strict=True):
             named = dict(zip(columns, row, strict=True))
+            if (told := named.get("evaluation")) == said:
+                named["evaluation"] = ""
+            said = told or said
             rows.append({**({"file": name} if several else {}), **named, "factors": factors.get(name, "")})
     head = dict.fromkeys(column for row in rows for column in row)  # zoos have some columns that files lack
     last = [column for column in ("factors", "evaluation") if column in head]

@@ -18,8 +18,7 @@ from jaxdis._core.options import Level, checked, shown, some_of
 from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation._score_core import NAME, column_rows, metadata
 from jaxdis.evaluation._scores import Scores
-from jaxdis.metrics import METRICS
-from jaxdis.metrics._metric import Column
+from jaxdis.metrics._plan import lower_is_better
 
 # With fewer members, or pairs of them, there is neither an interval nor a test.
 FEWEST = 3
@@ -85,12 +84,6 @@ def column_of(one: ScoreSet, name: str, argument: str) -> list:
             "(--meta FILE) adds columns"
         )
     return one.metadata[name]
-
-
-def lower_is_better(column: str) -> bool:
-    """Whether a column from the library's metrics is best when low; others are taken as best when high."""
-    column = Column.read(column, METRICS)
-    return column.metric in METRICS and column.field in METRICS[column.metric].errors
 
 
 def _set(name: str, given) -> ScoreSet:

@@ -57,7 +57,7 @@ def bind(
     codes = codes[None] if single else codes
     m, n, d = codes.shape
     if n != factors.num_samples:
-        refuse_samples("codes", n, factors)
+        refuse_samples("codes", codes.shape, factors)
     test_codes, test_factors = (None, None) if test is None else _check_others("test", test, codes, factors)
     groups = None if groups is None else as_groups(groups, factors)
     rows = None, None
@@ -163,10 +163,12 @@ def _single(array, name: str):
     return array if array.dtype == np.float32 else array.astype(np.float32)
 
 
-def refuse_samples(name: str, samples: int, factors: Factors) -> None:
+def refuse_samples(name: str, shape: tuple[int, ...], factors: Factors) -> None:
+    """Raise an error about codes ``[m, n, d]`` that have other samples than the factors."""
+    transposed = "; did you mean codes.swapaxes(-1, -2)?" if shape[-1] == factors.num_samples else ""
     raise ValueError(
-        f"{name}: must have as many samples as factors, got {samples} (axis 1 of [m, n, d] or 0 of [n, d]) "
-        f"against {factors.num_samples}"
+        f"{name}: must have as many samples as factors, got {shape[-2]} (axis 1 of [m, n, d] or 0 of [n, d]) "
+        f"against {factors.num_samples}{transposed}"
     )
 
 
@@ -199,7 +201,7 @@ def _check_others(role: str, pair, codes, factors: Factors):
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: must have factors of sizes {factors.sizes}, got {values.sizes}")
     if role_codes.shape[1] != values.num_samples:
-        refuse_samples(f"{role} codes", role_codes.shape[1], values)
+        refuse_samples(f"{role} codes", role_codes.shape, values)
     return role_codes, dataclasses.replace(factors, values=values.values, present=values.present)
 
 

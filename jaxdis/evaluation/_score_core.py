@@ -59,6 +59,9 @@ class ScoreCore(dict[str, Numbers]):
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
+    def __dir__(self):
+        return sorted({*super().__dir__()} - {"update", "setdefault", "pop", "popitem", "clear", "fromkeys"})
+
     def __reduce__(self):
         return type(self), tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
@@ -471,13 +474,14 @@ def _counted(before: str, number: int | None, total: int, after: str) -> str:
 
 
 def csv_columns(scores: ScoreCore, *, long_form: bool = False) -> dict[str, Sequence]:
-    """A CSV file's columns; the last one, ``evaluation``, holds JSON that says how the scores were computed: any reader
-    takes a column, unlike a comment line, and rows from several files can be joined."""
+    """A CSV file's columns; the last one, ``evaluation``, holds JSON in the first row that says how the scores were
+    computed: any reader takes a column, unlike a comment line, and rows from several files can be joined."""
     columns = long(scores) if long_form else wide(scores, per_factor=True)
     if not scores.evaluation:
         return columns
     brief = {name: value for name, value in scores.evaluation.items() if name != "metrics"}  # long, and the defaults
-    return {**columns, "evaluation": [json.dumps(brief, ensure_ascii=False)] * len(next(iter(columns.values())))}
+    others = [""] * (len(next(iter(columns.values()))) - 1)
+    return {**columns, "evaluation": [json.dumps(brief, ensure_ascii=False), *others]}
 
 
 def as_json(scores: ScoreCore) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from jaxdis.evaluation._request import Request
 from jaxdis.evaluation._run import Results
 from jaxdis.evaluation._score_core import ARRAYS, NAME, ScoreCore, member_rows, p_value
 from jaxdis.metrics._metric import Column
-from jaxdis.metrics._plan import Plan
+from jaxdis.metrics._plan import Plan, lower_is_better
 
 # Of the files that :meth:`Scores.save` writes.
 _FORMAT = 1
@@ -153,6 +153,45 @@ class Scores(ScoreCore):
             rows.append(row)
         return rows
 
+    def rank(self, by: str | None = None) -> list[dict[str, Any]]:
+        """List the members from best to worst: their ``rank``, name, metadata, and the number that decides.
+
+        Members that score the same share the best of their ranks; undefined scores come last.
+
+        Args:
+          by: a column; one that is an error is best when it is low. When None, ``mean_rank`` over all columns decides.
+
+        Example:
+          >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
+          >>> scores = jaxdis.evaluate(np.stack([0 * values, values]), values, "mcc", members=["constant", "true"])
+          >>> [(row["rank"], row["member"]) for row in scores.rank("mcc")]
+          [(1, 'true'), (2, 'constant')]
+        """
+        from scipy.stats import rankdata
+
+        columns = {name: np.atleast_1d(np.asarray(self._column(name), float)) for name in ([by] if by else self)}
+        falling = [column if lower_is_better(name) else -column for name, column in columns.items()]
+        ranks = np.mean([rankdata(np.nan_to_num(column, nan=np.inf), method="min") for column in falling], axis=0)
+        decides, numbers = ("mean_rank", ranks) if by is None else (by, columns[by])
+        places = rankdata(ranks, method="min").astype(int).tolist()
+        rows = zip(places, self.members, numbers.tolist(), strict=True)
+        found = [{"rank": place, **member, decides: number} for place, member, number in rows]
+        return sorted(found, key=lambda row: row["rank"])
+
+    def best(self, by: str) -> "Scores":
+        """Take the scores of the member that is best by a column; ``best("mig").members[0]`` says which it is.
+
+        Example:
+          >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
+          >>> scores = jaxdis.evaluate(np.stack([0 * values, values]), values, "mcc", members=["constant", "true"])
+          >>> scores.best("mcc").members[0]["member"]
+          'true'
+        """
+        first = self.rank(by)[0]
+        if np.isnan(first[by]):
+            raise ValueError(f"by: must be a column that some member has, got {by!r}, which is NaN for all")
+        return self[[row[NAME] for row in self.members].index(first[NAME])]
+
     def to_dict(self, prefix: str | None = None) -> dict[str, Any]:
         """Columns as plain numbers, or, for a zoo, lists; after a bootstrap also ``name.error``, ``.bias``, ``.low``
         and ``.high``, with permutations ``name.null``, ``.above_null`` and ``.p``.
@@ -210,13 +249,15 @@ class Scores(ScoreCore):
             raise ValueError(f"by: must be one of {some_of(known)}, got {shown(by)}")
         columns = {name: np.atleast_1d(column) for name, column in self.items()}
         bounds = {name: np.atleast_2d(self.interval(name)) for name in self.replicates}
-        return plots.score_points(columns, () if by is None else known[by], bounds, ax=ax)
+        counts = {"members": None if self.single else len(self.members), "samples": self.evaluation.get("samples")}
+        title = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        return plots.score_points(columns, () if by is None else known[by], bounds, title=title, ax=ax)
 
     def to_csv(self, path: str | Path | None = None, long: bool = False) -> str:
         """Comma-separated text; written to ``path`` if given.
 
         One row per member: name, metadata, columns as :meth:`to_dict`, one more column for each part and factor, as in
-        ``mig.per_factor[shape]``, and ``evaluation``, JSON that says how the scores were computed.
+        ``mig.per_factor[shape]``, and ``evaluation``, whose first row has JSON that says how the scores were computed.
 
         Args:
           long: a row per number instead, with all parts, as :meth:`to_pandas`.

@@ -23,7 +23,7 @@ from jaxdis.metrics import _separation as separated
 from jaxdis.metrics._dependent_gaps import factor_paths, monotonicity, smoothness
 from jaxdis.metrics._downstream import downstream_trees, explicitness, infoe
 from jaxdis.metrics._extended_dci import dci_es
-from jaxdis.metrics._metric import About, Blend, Direct, Metric
+from jaxdis.metrics._metric import About, Blend, Column, Direct, Metric
 from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe, nk, snc
 from jaxdis.metrics._separation import unibound
 from jaxdis.metrics._unsupervised import code_information, total_correlation
@@ -306,3 +306,9 @@ def left_out_of(plan: Plan, sizes: Sequence[int | None], periods: Sequence[float
         lines = on_a_line({name: metric.source for name, metric in plan})
         reasons |= dict.fromkeys(lines, "it reads an angle as a number on a line and was left out")
     return reasons
+
+
+def lower_is_better(column: str) -> bool:
+    """Whether a column from the library's metrics is best when low; others are taken as best when high."""
+    column = Column.read(column, METRICS)
+    return column.metric in METRICS and column.field in METRICS[column.metric].errors

@@ -246,3 +246,25 @@ def test_scores_stay_as_they_were_computed():
         with pytest.raises(TypeError, match="must stay as computed"):
             change()
     assert same(scores, table())
+
+
+def test_members_are_ranked_by_a_column_or_by_all():
+    columns = {"mig": np.array([0.2, 0.5, 0.5, np.nan]), "r2_linear": np.array([0.1, 0.3, 0.2, 0.4])}
+    columns["mcc_test"] = columns["r2_linear"]
+    scores = Scores(columns, {}, members=tuple({"member": name} for name in "abcd"))
+    assert [(row["rank"], row["member"]) for row in scores.rank("mig")] == [(1, "b"), (1, "c"), (3, "a"), (4, "d")]
+    assert scores.best("mig").members == ({"member": "b"},)
+    assert [row["member"] for row in scores.rank()] == ["b", "d", "c", "a"]
+    with pytest.raises(KeyError, match="no column 'dci'"):
+        scores.rank("dci")
+    with pytest.raises(ValueError, match="which is NaN for all"):
+        scores["d"].best("mig")
+
+
+def test_an_error_is_best_when_it_is_low():
+    scores = Scores({"amari": np.array([0.5, 0.1])}, {}, members=({"member": "far"}, {"member": "near"}))
+    assert scores.best("amari").members[0]["member"] == "near"
+
+
+def test_what_would_change_scores_is_not_offered():
+    assert not {"clear", "pop", "popitem", "setdefault", "update"} & set(dir(Scores({"mig": np.float32(1)}, {})))
