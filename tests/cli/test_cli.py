@@ -57,6 +57,7 @@ def test_score_writes_a_table_a_csv_and_json(codes_file, tmp_path, capsys):
     assert loaded["mig"][3] == pytest.approx(float(rows[3]["mig"]), rel=1e-6)
 
 
+@pytest.mark.two_devices
 def test_a_terminal_shows_scores_while_others_are_computed(codes_file, monkeypatch):
     from rich.console import Console
 
