@@ -233,29 +233,50 @@ def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None
     return axes.figure
 
 
-def scores_by_regularization(
-    table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], columns: int = 4, *, titles=None
-) -> Figure:
-    """Draw every member's score against its regularization rank, for each metric; lines join medians.
+# Values of a setting that stand below an axis.
+MOST_TICKS = 8
 
-    ``titles`` head the panels; the names when None.
+
+def scores_by_regularization(
+    table: Mapping[str, Numbers],
+    regularization: Numbers,
+    names: Sequence[str],
+    columns: int = 4,
+    *,
+    titles=None,
+    setting: str = "",
+) -> Figure:
+    """Draw every member's score against the rank of its regularization, for each metric; lines join medians.
+
+    Args:
+      titles: head the panels; the names when None.
+      setting: what all models vary, if it is the same: its values are then ranked over all models and written below.
+        Without it, each model has an axis of its own, with a single value in the middle.
     """
     table = columns_of(table, names, "model")
     models = list(dict.fromkeys(table["model"]))
     regularization = numbers("regularization", regularization, "members", members=len(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
+    common = np.unique(regularization)
+    most = max(len(np.unique(regularization[table["model"] == model])) for model in models)
     for axes, name, title in zip(grid, names, titles or names, strict=False):
         for model, mark in zip(models, MARKS * 9, strict=False):
             of_model = table["model"] == model
             levels = np.unique(regularization[of_model])
-            place = np.searchsorted(levels, regularization[of_model])
+            places = np.searchsorted(common, levels) if setting else np.arange(len(levels), dtype=float)
+            if len(levels) == 1 and not setting:
+                places = np.array([(most - 1) / 2])
+            place = places[np.searchsorted(levels, regularization[of_model])]
             axes.plot(place, table[name][of_model], mark, ms=4, alpha=0.7, label=text(model))
-            medians = [median(table[name][of_model][place == p]) for p in range(len(levels))]
-            axes.plot(range(len(levels)), medians, color=axes.lines[-1].get_color(), lw=1)
+            medians = [median(table[name][of_model][place == each]) for each in places]
+            axes.plot(places, medians, color=axes.lines[-1].get_color(), lw=1)
         axes.set_title(text(title))
-        axes.set_xticks([])
-    grid[0].legend(frameon=False, fontsize=7)
-    figure.supxlabel("regularization strength of each model, weakest to strongest", fontsize=9)
+        ticks = common if setting and len(common) <= MOST_TICKS else common[:0]
+        axes.set_xticks(range(len(ticks)), [f"{level:g}" for level in ticks], fontsize=7)
+    if any(map(text, models)):
+        grid[0].legend(frameon=False, fontsize=7)
+    own = "regularization strength of each model, weakest to strongest"
+    figure.supxlabel(text(setting) or own, fontsize=9)
     return figure
 
 

@@ -33,6 +33,8 @@ AT_ONCE = 2_000_000
 ROUNDING = 2.0**-22
 # What tables of scores hold beside scores; those of single factors end in a bracket.
 _BESIDE = (".error", ".bias", ".low", ".high")
+# Below it, sums of floating-point numbers decide.
+SMALLEST_P = 1e-15
 _OF_JSON = ("members", "parts", "notes", "evaluation", "factors")
 _ENDINGS = (".csv", ".json", ".npz", ".parquet")
 # Columns in which tables hold names of members. In a table of several files, members are numbered in each file.
@@ -74,6 +76,11 @@ def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, met
             part = one.take(name, [row for row, own in enumerate(values) if own == value])
             divided.setdefault(part.name, []).append(part)
     return [_joined(parts) for parts in divided.values()]
+
+
+def p_in_words(p: float) -> str:
+    """``p = 0.012``; a test's p value is never 0."""
+    return f"p = {p:.2g}" if not p < SMALLEST_P else f"p < {SMALLEST_P:g}"
 
 
 def column_of(one: ScoreSet, name: str, argument: str) -> list:
@@ -275,7 +282,7 @@ class MeanRanks(NamedTuple):
         ranks = some_of([f"{name} {self.ranks[name]:.2g}" for name in order])
         far = [name for name in order if self.ranks[name] - self.ranks[order[0]] >= self.critical]
         verdict = f"{some_of(far)} surely behind {order[0]}" if far and self.p < SURE else "no sure difference"
-        return f"{self.metric}: mean ranks over {self.blocks} data sets: {ranks} (p = {self.p:.2g}; {verdict})"
+        return f"{self.metric}: mean ranks over {self.blocks} data sets: {ranks} ({p_in_words(self.p)}; {verdict})"
 
 
 def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) -> tuple[MeanRanks, ...]:
@@ -588,7 +595,7 @@ def _sentence(row: Row, several: bool) -> str:
     size = f"{row.metric}: {row.sets[1]} {size} than {row.sets[0]}" if several else f"{row.metric}: {size}"
     if math.isnan(row.p):
         return f"{size}; a test needs {FEWEST} members of each"
-    within = f"{size} ({min(row.low, row.high):.3g} to {max(row.low, row.high):.3g}), p = {row.adjusted:.2g}"
+    within = f"{size} ({min(row.low, row.high):.3g} to {max(row.low, row.high):.3g}), {p_in_words(row.adjusted)}"
     if row.adjusted < SURE:
         return within
     if math.isnan(row.members):

@@ -37,13 +37,27 @@ def test_the_page_names_the_best_setting(runs, tmp_path):
     assert main(["report", str(runs / "*.npz"), *arguments]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<strong>mine &amp; yours, strength = 0.5</strong> has the best average rank of 2 settings" in page
-    assert "more than the noise of seeds" in page
+    assert "(significant, p" in page
     assert "<b>" not in page
     assert "Images from the lowest to the highest value" in page
     assert "Codes of the member run" in page
     rows = list(csv.DictReader((tmp_path / "out" / "results.csv").read_text().splitlines()))
     assert [float(row["strength"]) for row in rows] == [0.5] * 3 + [4.0] * 3
     assert all(float(row["mig"]) > 0.3 for row in rows[:3])
+
+
+def test_settings_without_a_model_are_called_by_their_values(runs, tmp_path):
+    """In the words and below the axes, with one row per member folded away where there are many."""
+    rows = [f"run{number}.npz,{(1, 4)[number > 2]},{number % 3}" for number in range(6)]
+    (tmp_path / "settings.csv").write_text("\n".join(["file,beta,seed", *rows]) + "\n")
+    arguments = ["--meta", str(tmp_path / "settings.csv"), "--metrics", "mig", "--out", str(tmp_path / "out")]
+    assert main(["report", str(runs / "*.npz"), *arguments]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<strong>beta = 1</strong> has the best average rank of 2 settings" in page
+    assert "Compactness: beta = 1 leads beta = 4 by" in page
+    assert "Best member of the best setting: run" in page
+    assert "medians of each value of beta" in page
+    assert "model, beta" not in page
 
 
 def test_what_has_no_row_is_refused(runs, tmp_path, capsys):

@@ -11,7 +11,7 @@ from scipy import stats
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis.evaluation import compare
-from jaxdis.evaluation._comparison import MOST_MEMBERS
+from jaxdis.evaluation._comparison import MOST_MEMBERS, p_in_words
 from jaxdis.study._run_study import Digest
 from jaxdis.study.report._html import Html, table
 from jaxdis.study.report._subject import Subject
@@ -29,7 +29,8 @@ class Ranking(NamedTuple):
     """Settings ``[s]`` under headline columns ``[c]``, over seeds.
 
     ``mean``, ``spread`` (standard deviation over seeds, NaN for one seed) and ``rank`` (1 is best) are ``[s, c]``;
-    ``overall [s]`` is the mean rank, and ``order [s]`` sorts settings by it.
+    ``overall [s]`` is the mean rank, and ``order [s]`` sorts settings by it. Of settings with the same mean rank, that
+    with larger ``ahead [s]`` comes first: how many standard deviations over settings its means are better, on average.
     """
 
     settings: tuple[str, ...]
@@ -38,6 +39,7 @@ class Ranking(NamedTuple):
     spread: np.ndarray
     rank: np.ndarray
     overall: np.ndarray
+    ahead: np.ndarray
     order: np.ndarray
 
 
@@ -67,7 +69,11 @@ def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
     keys = np.where(np.isfinite(mean), sign * mean, np.inf)
     rank = np.stack([stats.rankdata(column) for column in keys.T], axis=1)
     overall = rank.mean(axis=1)
-    return Ranking(settings, tuple(columns), mean, spread, rank, overall, np.argsort(overall, kind="stable"))
+    middle, deviation = np.nanmean(mean, axis=0), np.nanstd(mean, axis=0)
+    better = -sign * (mean - middle) / np.where(deviation > 0, deviation, 1)
+    ahead = np.nan_to_num(better).mean(axis=1).round(6)  # sums in another order tie as well
+    order = np.lexsort([-ahead, overall])
+    return Ranking(settings, tuple(columns), mean, spread, rank, overall, ahead, order)
 
 
 def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
@@ -126,10 +132,13 @@ def digest(subject: Subject) -> Digest | None:
 
 
 def _verdict(subject: Subject, ranked: Ranking, chosen: Mapping[str, str]) -> str:
-    best = [ranked.settings[row] for row in ranked.order if ranked.overall[row] == ranked.overall[ranked.order[0]]]
-    names = " and ".join(f"<strong>{html.escape(name)}</strong>" for name in best)
+    best = [row for row in ranked.order if ranked.overall[row] == ranked.overall[ranked.order[0]]]
+    names = [f"<strong>{html.escape(ranked.settings[row])}</strong>" for row in best]
     verb = "has" if len(best) == 1 else "share"
-    parts = [f"<p>{names} {verb} the best average rank of {len(ranked.settings)} settings. ", _stopped(subject)]
+    said = f"{' and '.join(names)} {verb} the best average rank of {len(ranked.settings)} settings"
+    if len(best) > 1 and ranked.ahead[best[0]] > ranked.ahead[best[1]]:
+        said += f"; {names[0]} is ahead by the size of the differences"
+    parts = [f"<p>{said}. ", _stopped(subject)]
     for aspect, column in chosen.items():
         gap = lead(subject, ranked, column)
         if gap is not None:
@@ -154,14 +163,14 @@ def _lead_in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
     if math.isnan(gap.p):
         certainty = "three seeds or more could tell this from noise"
     elif gap.p < LEVEL:
-        certainty = f"more than the noise of seeds, p = {gap.p:.2g}"
+        certainty = f"significant, {p_in_words(gap.p)}"
     else:
-        more = f"{gap.seeds:.0f} seeds" if gap.seeds < MOST_MEMBERS else f"{MOST_MEMBERS:,} seeds or more"
-        certainty = f"which may be noise of seeds, p = {gap.p:.2g}; {more} would show a difference of this size"
-    said = f"Best in {aspect}: {first}, {gap.difference:.2f} ahead of {second} ({certainty})"
+        more = f"about {gap.seeds:.0f}" if gap.seeds < MOST_MEMBERS else f"{MOST_MEMBERS:,} or more"
+        certainty = f"not significant, {p_in_words(gap.p)}; {more} seeds would show a difference of this size"
+    said = f"{MEANING[aspect][1]}: {first} leads {second} by {gap.difference:.2g} ({certainty})"
     if gap.worst_p < LEVEL and gap.worst != gap.second:
-        pairs = f"p = {gap.worst_p:.2g}, corrected for all pairs of settings"
-        said += f", and surely ahead of {html.escape(settings[gap.worst])} ({pairs})"
+        pairs = f"{p_in_words(gap.worst_p)}, corrected for all pairs of settings"
+        said += f", and surely leads {html.escape(settings[gap.worst])} ({pairs})"
     return f"{said}. "
 
 

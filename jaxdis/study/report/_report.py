@@ -27,7 +27,7 @@ from jaxdis.study.report import _figures as figures
 from jaxdis.study.report import _sections as sections
 from jaxdis.study.report._answer import answer, best_member
 from jaxdis.study.report._figures import RELATION
-from jaxdis.study.report._html import image, listed, page, pictures
+from jaxdis.study.report._html import folded, image, listed, page, pictures
 from jaxdis.study.report._html import table as table_of
 from jaxdis.study.report._subject import Subject
 
@@ -35,6 +35,8 @@ from jaxdis.study.report._subject import Subject
 MOST_CURVES = 5
 # Members whose scores are all listed.
 MOST_ROWS = 300
+# Members whose table is open.
+MOST_OPEN = 50
 # Columns of metadata that tables of results have under these names; others are settings.
 _NAMED = ("data", "model", "seed")
 # Images in a row.
@@ -84,7 +86,13 @@ def _all_members(subject: Subject) -> str:
     if len(subject) > MOST_ROWS:
         text, names = "<p>With the chief scores; all are in results.csv.</p>", subject.headline_columns()
     ends = [place for place, name in enumerate(labels) if name.startswith("final_")] or [4]
-    return text + table_of([*(name for name in labels[: ends[0]] if name != "id"), *names], subject.table)
+    return text + _listed([*(name for name in labels[: ends[0]] if name != "id"), *names], subject.table)
+
+
+def _listed(names: Sequence[str], columns: Mapping[str, np.ndarray]) -> str:
+    """A table with a row per member, folded away if there are many."""
+    rows, count = table_of(names, columns), len(columns[names[0]])
+    return folded(f"{count:,} members", rows) if count > MOST_OPEN else rows
 
 
 def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
@@ -98,7 +106,7 @@ def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
         name = html.escape(f"{subject.setting_of(member.label)}, seed {member.label['seed']}")
         title = f"Which setting disentangles best{' on ' + html.escape(data) if several else ''}?"
         heading = f"<h2>{title}</h2>" if verdict else f"<h2>{html.escape(data)}</h2>"
-        pictures = f"<h3>Its best member: {name}</h3>{figures.closer(subject.study, store, member)}"
+        pictures = f"<h3>Best member of the best setting: {name}</h3>{figures.closer(subject.study, store, member)}"
         parts.append(heading + verdict + pictures)
     return "".join(parts)
 
@@ -188,7 +196,7 @@ def write_codes_report(
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("What each metric asks", sections.glossary(subject)),
-        ("All members", table_of(list(members), members)),
+        ("All members", _listed(list(members), members)),
         ("How scores were computed", _computation(scores)),
     ]
     scores.to_csv(out / "results.csv")
@@ -214,7 +222,7 @@ def _subject(scores: Scores, plan: Mapping[str, Metric], factors: Factors) -> Su
     # The number of a member of its setting stands for a seed that is not told.
     numbered = np.array([str(keys[:place].count(key)) for place, key in enumerate(keys)])
     table = {"id": np.array(names), "data": texts.get("data", np.full(len(rows), "these codes"))}
-    table |= {"model": texts.get("model", np.full(len(rows), "model")), **settings, "seed": texts.get("seed", numbered)}
+    table |= {"model": texts.get("model", np.full(len(rows), "")), **settings, "seed": texts.get("seed", numbered)}
     table |= {name: np.asarray(column, float) for name, column in scores.items()}
     swept = next((name for name, column in settings.items() if column.dtype.kind == "f" and np.ptp(column) > 0), None)
     variants = {name: Variant(dict, swept) for name in table["model"]}
@@ -233,7 +241,7 @@ def _opening_of_codes(subject: Subject) -> str:
     row = best_member(subject, chosen)
     name, seed = (subject.table[column][row] for column in ("id", "seed"))
     best = html.escape(f"{name} ({subject.settings[row]}, seed {seed})")
-    return f"<h2>Which setting disentangles best{data}?</h2>{verdict}<p>Its best member is {best}.</p>"
+    return f"<h2>Which setting disentangles best{data}?</h2>{verdict}<p>Best member of the best setting: {best}.</p>"
 
 
 def _where(subject: Subject, codes: np.ndarray, factors: Factors) -> str:

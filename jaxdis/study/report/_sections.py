@@ -46,9 +46,10 @@ def scores(subject: Subject) -> str:
             aspect, others = subject.aspect_of(name), "Scores of several aspects, or without a claim"
             family = f"Other scores of {aspect}" if aspect in ASPECTS else others
             fields.setdefault(family, []).append(name)
+    own = "each regularization strength, from weakest to strongest within each model"
     text = (
         f"<p>{len(subject)} members, each scored on {subject.sampled}. Each point is a member; lines"
-        " join the medians of each regularization strength, from weakest to strongest within each model.</p>"
+        f" join the medians of {f'each value of {html.escape(subject.swept)}' if subject.swept else own}.</p>"
     )
     rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in fields.items())
     means = folded("Means by model", _means(subject))
@@ -68,12 +69,14 @@ def _notes(subject: Subject) -> str:
 
 
 def _panels(subject: Subject, names: Sequence[str]) -> str:
-    """Scores against regularization strength."""
-    text, parts = "scores against regularization strength", []
+    """Scores against what is varied."""
+    text, parts = f"scores against {subject.swept or 'regularization strength'}", []
     for start in range(0, len(names), MOST_PANELS):
         panel = names[start : start + MOST_PANELS]
         titles = [subject.titles[name] for name in panel]
-        drawn = plots.scores_by_regularization(subject.titled, subject.regularization, panel, titles=titles)
+        drawn = plots.scores_by_regularization(
+            subject.titled, subject.regularization, panel, titles=titles, setting=subject.swept
+        )
         parts.append(image(drawn, text))
     return "".join(parts)
 
@@ -86,8 +89,8 @@ def _violins(subject: Subject, names: Sequence[str]) -> str:
         parts.append(folded("Spread over the members of each model", image(drawn, "spread by model")))
     if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_POINTS:
         drawn = plots.violins_by_regularization(subject.titled, subject.regularization, names, titles=titles)
-        alt = "spread by model and regularization strength"
-        parts.append(folded("Spread over seeds at every regularization strength", image(drawn, alt)))
+        alt = f"spread by model and {subject.swept or 'regularization strength'}"
+        parts.append(folded("Spread over the seeds of every setting", image(drawn, alt)))
     return "".join(parts)
 
 
@@ -96,11 +99,12 @@ def _means(subject: Subject) -> str:
     text = "<p>With 95 % intervals of the mean over seeds (Student's t), where there are three seeds.</p>"
     columns: dict[str, list] = {"metric": list(map(subject.link_to, subject.names))}
     for model in dict.fromkeys(subject.models):
-        of_model, columns[model] = subject.rows(np.array(subject.models) == model).table, []
+        of_model, entries = subject.rows(np.array(subject.models) == model).table, []
         for name in subject.names:
             value, low, high = results.mean_over_seeds(of_model[name], of_model["seed"])
             bounds = f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.4g}"
-            columns[model].append(bounds if np.isfinite(value) else "")
+            entries.append(bounds if np.isfinite(value) else "")
+        columns[model or "all members"] = entries
     return text + table(list(columns), columns)
 
 

@@ -67,6 +67,16 @@ class Subject:
         return results.regularizations(self.table, self.variants)
 
     @functools.cached_property
+    def swept(self) -> str:
+        """The symbol or name of the one setting over which all models are swept; "" if they differ, or have none."""
+        found = set()
+        for name in dict.fromkeys(map(str, self.table["model"])):
+            variant = self.variants[name]
+            symbols = {} if variant.about is None else variant.about.settings
+            found.add(symbols.get(variant.swept, variant.swept or "").split(",")[0])
+        return found.pop() if len(found) == 1 else ""
+
+    @functools.cached_property
     def settings(self) -> list[str]:
         """For each member, its model and settings in words."""
         return [self.setting_of(label) for label in self._labels()]
@@ -130,14 +140,14 @@ class Subject:
         symbols = {} if about is None else {key: text.split(",")[0] for key, text in about.settings.items()}
         shown = {key: value for key, value in label.items() if key not in UNSAID and not isinstance(value, str)}
         settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in shown.items() if value == value)
-        return ", ".join([self.model_of(label), *settings])
+        return ", ".join(filter(None, [self.model_of(label), *settings])) or "all members"
 
     def model_of(self, label: Mapping) -> str:
         """``MONet, masks decoder``: a model's title, or its name if it has none, and its labels of text."""
         about = self.variants[str(label["model"])].about
         texts = {key: value for key, value in label.items() if key not in UNSAID and isinstance(value, str) and value}
         title = str(label["model"]) if about is None else about.title
-        return ", ".join([title, *(f"{key} {value}" for key, value in texts.items())])
+        return ", ".join(filter(None, [title, *(f"{key} {value}" for key, value in texts.items())]))
 
     def _title_of(self, column: str) -> str:
         """The title of a column's metric, by its abbreviation if it has one, and the field."""

@@ -9,6 +9,7 @@ from scipy import stats
 
 from jaxdis import METRICS
 from jaxdis._core.spec import Spec
+from jaxdis.evaluation._comparison import p_in_words
 from jaxdis.metrics import Blend, Direct
 from jaxdis.papers.eastwood2018._run import lasso_regression
 from jaxdis.study import Sampling, Study
@@ -49,9 +50,9 @@ def test_a_lead_is_more_than_noise_only_if_seeds_say_so(gap, certain):
     assert found.p == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
     against = stats.ttest_ind(a, columns["mig"][0, 0], equal_var=False).pvalue
     assert (found.worst, found.worst_p) == (0, pytest.approx(3 * against))  # of three pairs
-    assert "surely ahead of β-VAE, β = 1" in answer(subject)
-    assert ("more than the noise" in answer(subject)) == certain
-    assert ("may be noise" in answer(subject)) != certain
+    assert "surely leads β-VAE, β = 1" in answer(subject)
+    assert ("(significant" in answer(subject)) == certain
+    assert ("not significant" in answer(subject)) != certain
 
 
 def test_one_seed_ranks_but_is_sure_of_nothing():
@@ -138,3 +139,23 @@ def test_columns_have_the_titles_of_their_metrics_and_link_to_them():
     subject = subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.2, 0.3])))
     assert dict(subject.titles) == {"mig_sup": "MIG-sup", "mig": "MIG", "explicitness": "Explicitness score"}
     assert '<a href="#metric-mig">MIG</a>' in answer(subject)
+
+
+def test_equal_ranks_are_broken_by_the_size_of_the_differences():
+    """Two settings lead in one aspect each; the first by little, the second by far."""
+    columns = {"mig_sup": spread([0.1, 0.31, 0.30]), "mig": spread([0.1, 0.2, 0.6]), "explicitness": spread([0.9] * 3)}
+    subject = subject_of(columns)
+    found = ranking(subject, CHOSEN)
+    assert found.overall[1] == found.overall[2]
+    assert [found.settings[row] for row in found.order] == ["β-TCVAE, β = 4", "β-VAE, β = 4", "β-VAE, β = 1"]
+    assert "<strong>β-TCVAE, β = 4</strong> is ahead by the size of the differences" in answer(subject)
+    assert subject.settings[best_member(subject, CHOSEN)] == "β-TCVAE, β = 4"
+
+
+def test_a_p_value_is_never_0():
+    column = np.array([[[0.1, 0.1], [0.2, 0.2], [0.9, 0.9]]]) + 1e-9 * np.arange(2)
+    said = answer(subject_of(dict.fromkeys(CHOSEN, column), seeds=2))
+    assert "p = 0)" not in said
+    assert "p = 0," not in said
+    assert p_in_words(0.0) == "p < 1e-15"
+    assert p_in_words(0.0123) == "p = 0.012"
