@@ -554,9 +554,18 @@ def codes_and_factors(
 
 
 def heat_map(
-    matrix: Numbers, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None, ax=None
+    matrix: Numbers,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    most: float | None = None,
+    form: str = ".2f",
+    ax=None,
 ) -> Figure:
-    """Draw a matrix, such as a relation or p-values, as numbers on a color scale from 0, white, to ``most``."""
+    """Draw a matrix, such as a relation or p-values, as numbers on a color scale from 0, white, to ``most``.
+
+    ``form`` is how numbers are written, as in :func:`format`.
+    """
     matrix = numbers("matrix", matrix, "rows", "columns")
     rows, columns = labels("rows", rows, matrix.shape[0]), labels("columns", columns, matrix.shape[1])
     axes = axes_in(ax, 0.6 + 0.55 * len(columns) + inches(rows), 0.4 + 0.34 * len(rows) + inches(columns))
@@ -565,7 +574,7 @@ def heat_map(
     axes.imshow(matrix, cmap="Blues", vmin=0, vmax=top, aspect="auto")
     for i, j in np.argwhere(np.isfinite(matrix)):
         color = "white" if matrix[i, j] > 0.6 * top else "black"
-        axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", fontsize=7, color=color)
+        axes.text(j, i, f"{matrix[i, j]:{form}}", ha="center", va="center", fontsize=7, color=color)
     axes.set_xticks(range(len(columns)), texts(columns), rotation=45, ha="right")
     axes.set_yticks(range(len(rows)), texts(rows))
     axes.spines[:].set_visible(False)

@@ -293,12 +293,7 @@ class Sensitivity:
         codes, factors, _ = load(self.files, self.factors)
         how = {"options": options, "samples": self.samples or None, "seeds": self.seeds, "progress": True}
         found = sensitivity(codes, factors, plan, self.seed, **how)
-        heads = "metric", "choice", "default", "share of variance", "lowest τ", "most pairs reversed"
-        rows = [
-            (each.metric, each.choice, str(each.default), number(each.share, ".1%"), number(each.tau, ".2f"))
-            + (number(each.flipped, ".1%"),)
-            for each in found.choices
-        ]
+        heads, rows = _choices(found)
         terminal.print_table(heads, rows, title="which choices move the ranking", box=None)
         for sentence in found.sentences():
             terminal.write_sentence(sentence)
@@ -308,12 +303,39 @@ class Sensitivity:
             write_text(self.out, _page_of_choices(found))
 
 
+def _choices(found) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    heads = "metric", "choice", "default", "share of variance", "lowest τ", "most pairs reversed"
+    return heads, [
+        (each.metric, each.choice, str(each.default), number(each.share, ".1%"), number(each.tau, ".2f"))
+        + (number(each.flipped, ".1%"),)
+        for each in found.choices
+    ]
+
+
+# What the columns of the tables mean.
+WORDS_OF_CHOICES = (
+    "<p>Each metric is computed by default and with one choice changed at a time. <em>Share of variance</em>: how much "
+    "of the variance between members comes from a choice, alone or with others (Sobol's total effect); what shifts all "
+    "members alike does not count. <em>τ</em>: Kendall's rank correlation between the members' scores and those by "
+    "default; 1 is the same ranking. <em>Pairs reversed</em>: the share of pairs of members whose order changes. "
+    "<em>Mean change</em>: the members' mean score minus that by default.</p>"
+)
+
+
 def _page_of_choices(found) -> str:
-    from jaxdis.study.report._html import image, listed, page, table_of
+    from jaxdis.study.report._html import image, listed, page, table
 
     heat = image(found.plot(), "share of the variance between models that each choice explains, by metric")
-    sections = [
-        ("Shares of variance", heat + table_of(found.choices)),
-        ("Every value", table_of(found.settings)),
+    heads, rows = _choices(found)
+    every = [
+        (each.metric, each.choice, str(each.value), number(each.tau, ".2f"), number(each.flipped, ".1%"))
+        + (number(each.shift, "+.3g"),)
+        for each in found.settings
     ]
+    heads_of_all = "metric", "choice", "value", "τ", "pairs reversed", "mean change"
+    tables = [
+        table(names, dict(zip(names, zip(*body, strict=True), strict=True)) if body else dict.fromkeys(names, ()))
+        for names, body in ((heads, rows), (heads_of_all, every))
+    ]
+    sections = [("Shares of variance", WORDS_OF_CHOICES + heat + tables[0]), ("Every value", tables[1])]
     return page("How far do rankings depend on choices?", sections, listed(found.sentences()), note="")

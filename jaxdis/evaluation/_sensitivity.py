@@ -112,7 +112,7 @@ class Sensitivity:
         names = list(dict.fromkeys(row.choice for row in self.choices))
         shares = {(row.metric, row.choice): row.share for row in self.choices}
         matrix = [[shares.get((metric, name), math.nan) for name in names] for metric in self.axes]
-        return plots.heat_map(np.array(matrix), list(self.axes), names, most=1.0, ax=ax)
+        return plots.heat_map(np.array(matrix), list(self.axes), names, most=1.0, form=".1%", ax=ax)
 
     def _repr_html_(self) -> str:
         return html_table("Which choices move the ranking", Choice._fields, self.choices, self.sentences())

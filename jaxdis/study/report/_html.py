@@ -73,12 +73,21 @@ def _cell(value) -> str:
 
 
 def image(figure, alt: str) -> str:
-    """A figure of matplotlib, or PNG bytes that were read from a file, inlined."""
+    """A figure of matplotlib, or PNG bytes that were read from a file, inlined.
+
+    On a dark page, figures are shown with their lightness inverted, but for those that hold photographs.
+    """
     from jaxdis.plots import png  # matplotlib is not needed for tables
 
     content = figure if isinstance(figure, bytes) else png(figure)
     source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-    return f'<p class="wide" tabindex="0"><img alt="{html.escape(alt)}" src="{source}"></p>'
+    kind = "" if isinstance(figure, bytes) or _holds_photographs(figure) else ' class="drawn"'
+    return f'<p class="wide" tabindex="0"><img{kind} alt="{html.escape(alt)}" src="{source}"></p>'
+
+
+def _holds_photographs(figure) -> bool:
+    shown = [image for axes in figure.axes for image in axes.images]
+    return any(np.ndim(image.get_array()) == 3 or image.get_cmap().name == "gray" for image in shown)
 
 
 def pictures(drawn: Sequence[Picture], shown: int = 1) -> str:
