@@ -98,7 +98,7 @@ def load_arrays(
         if "factors" not in arrays:
             raise ValueError(
                 f"{printable(path)}: must have an array 'factors', got {shown(sorted(arrays))}; give the file of the "
-                f"factors (factors= in Python, --factors in the shell), or make one with {MAKE_ONE}"
+                f"factors (factors= in Python, --factors factors.npy in the shell), or make one with {MAKE_ONE}"
             )
         return Arrays(codes, _factors_of(arrays, path), variances, {n: arrays[n] for n in OF_SLOTS if n in arrays})
     if "factors" in arrays:
