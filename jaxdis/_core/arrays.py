@@ -249,7 +249,10 @@ def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
 def as_numpy(array, name: str, advice: str = "; convert it by numpy.asarray(…, float)") -> np.ndarray:
     """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or nested lists with numbers."""
     if isinstance(array, jax.core.Tracer):
-        raise ValueError(f"{name}: must be concrete numbers, got a traced array; call this outside jit and vmap")
+        raise ValueError(
+            f"{name}: must be concrete numbers, got a traced array; call this outside jit and vmap; inside, call "
+            "jaxdis.METRICS[name](codes, factors)"
+        )
     if isinstance(array, jax.Array) and array.is_deleted():
         raise ValueError(f"{name}: must be an array that holds numbers, got a deleted one; keep a copy of it")
     if np.ma.isMaskedArray(array) and np.ma.is_masked(array):

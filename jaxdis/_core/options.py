@@ -193,7 +193,9 @@ def checked_key(key: Any) -> jax.Array:
     if isinstance(key, np.ndarray | jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
         return jax.random.wrap_key_data(key, impl="threefry2x32")
     if not is_key(key):
-        raise ValueError(f"key: must be a typed key such as jax.random.key(0), got {shown(key)}")
+        raise ValueError(
+            f"key: must be a typed key such as jax.random.key(0), got {shown(key)}; a seed from 0 works too"
+        )
     return key
 
 

@@ -31,8 +31,8 @@ class Show:
     columns: tuple[str, ...] = ()
     """Columns of a table of factors, and what they hold, as for `jaxdis score`; all by default."""
     missing: Literal["error", "drop", "each"] = "error"
-    """What becomes of rows in which a value is missing: drop leaves them out, and the same rows of the codes.
-    With each, every factor is taken on the rows that have it."""
+    """How to treat missing values of factors: error refuses them, drop leaves out their rows of factors and codes.
+    With each, every factor is scored on the rows where it is known."""
     member: int = 0
     """The member to show, for a file with several."""
     out: Path | None = None

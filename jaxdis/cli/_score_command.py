@@ -42,8 +42,8 @@ class Score:
     Whole numbers and text are classes, those of text without order; other numbers are continuous.
     For another kind, write it after the name: angle:continuous, scale:nominal or size:ordered=low,medium,high."""
     missing: Literal["error", "drop", "each"] = "error"
-    """What becomes of rows in which a value is missing: drop leaves them out, and the same rows of the codes.
-    With each, every factor is taken on the rows that have it."""
+    """How to treat missing values of factors: error refuses them, drop leaves out their rows of factors and codes.
+    With each, every factor is scored on the rows where it is known."""
     test: Path | None = None
     """.npz of held-out codes and factors, for metrics that train learners; by default these hold out a third."""
     metrics: tuple[str, ...] = ("standard",)
@@ -54,7 +54,7 @@ class Score:
     bootstrap: int = 0
     """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
     null: int | str = 0
-    """Number of permutations of the factors: what each score is by chance, and how often chance is as good.
+    """Permute the factors this many times; report the chance level of each score, and a p value.
     Each costs one evaluation of a file of codes; 20 is enough for a first look.
     Of a stationary series in order, shift:20 shifts the factors in time 20 times."""
     groups: str | None = None

@@ -33,7 +33,7 @@ LONGEST_FILE = 28
 LONGEST_METRIC = 24
 # Behind an error that the bias exceeds, and what it means.
 BIASED = "*"
-REMARK = "* The bias by bootstrap exceeds the error: with more samples the score would be another one."
+REMARK = "* The bias by the bootstrap exceeds the standard error; use more samples."
 
 
 def in_turn(plan: Mapping) -> list[Mapping]:

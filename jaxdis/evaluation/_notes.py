@@ -235,12 +235,12 @@ def _of_scores(name: str, metric: Metric, columns: Mapping, samples: int) -> Ite
         whose = "" if field == "score" else f"{field}: "
         by_chance = values >= low if error else values <= high
         if high - low <= WIDEST_CHANCE and by_chance.any():
-            who = f"{by_chance.sum()} of {values.size} members score" if np.ndim(scores) else f"{mean(values):.2f} is"
-            yield f"{whose}{who} what codes score that know nothing of the factors ({low:g} to {high:g})"
+            who = f"{by_chance.sum()} of {values.size} members are" if np.ndim(scores) else f"{mean(values):.2f} is"
+            yield f"{whose}{who} at chance level ({low:g} to {high:g})"
         at_end = values <= ROUNDING if error else np.abs(values - 1) <= ROUNDING
         if values.size and at_end.all():
-            who = "all members reach" if values.size > 1 else "the score reaches"
-            yield f"{whose}{who} the best possible value, beyond which this metric tells nothing apart"
+            who = "all members are" if values.size > 1 else "the score is"
+            yield f"{whose}{who} at the best possible value; this metric cannot rank better representations"
         if not error and high <= 1 and (values > 1 + ROUNDING).any():
             yield f"{whose}scores above 1 occur with continuous factors, whose information has no upper limit"
 

@@ -438,8 +438,8 @@ def together(notes: tuple[tuple[str, str], ...]) -> list[str]:
 
 
 _COUNTED = re.compile(r"(.*?)([\d,]+) of [\d,]+ members (.*)", re.DOTALL)
-_OF_ONE = re.compile(r"((?:\w+: )?)-?[\d.]+ is (what codes score .*)", re.DOTALL)
-_OF_ALL = re.compile(r"((?:\w+: )?)(?:all members reach|the score reaches) (.*)", re.DOTALL)
+_OF_ONE = re.compile(r"((?:\w+: )?)-?[\d.]+ is (at chance level .*)", re.DOTALL)
+_OF_ALL = re.compile(r"((?:\w+: )?)(?:all members are|the score is) (at the best .*)", re.DOTALL)
 
 
 def added(tables: Sequence[tuple[Sequence[tuple[str, str]], int]]) -> tuple[tuple[str, str], ...]:
@@ -455,9 +455,9 @@ def added(tables: Sequence[tuple[Sequence[tuple[str, str]], int]]) -> tuple[tupl
             if found := _COUNTED.fullmatch(text):
                 key, number = (metric, found[1], found[3]), int(found[2].replace(",", ""))
             elif found := _OF_ONE.fullmatch(text):
-                key, number = (metric, found[1], f"score {found[2]}"), 1
+                key, number = (metric, found[1], f"are {found[2]}"), 1
             elif found := _OF_ALL.fullmatch(text):
-                key, number = (metric, found[1], f"reach {found[2]}"), count
+                key, number = (metric, found[1], f"are {found[2]}"), count
             else:
                 key, number = (metric, text, ""), None
             counts[key] = None if number is None else (counts.get(key) or 0) + number
@@ -469,7 +469,11 @@ def added(tables: Sequence[tuple[Sequence[tuple[str, str]], int]]) -> tuple[tupl
 def _counted(before: str, number: int | None, total: int, after: str) -> str:
     if number is None:
         return before
-    who = "all members" if number == total and after.startswith("reach ") else f"{number:,} of {total:,} members"
+    who = (
+        "all members"
+        if number == total and after.startswith("are at the best ")
+        else f"{number:,} of {total:,} members"
+    )
     return f"{before}{who} {after}"
 
 

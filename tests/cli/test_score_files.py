@@ -72,7 +72,7 @@ def test_a_bias_beyond_the_error_is_marked(folder, files, capsys):
     """Noise with few samples: redrawn ones share more information with the factors by chance."""
     assert main(["score", str(folder / files), "--metrics", "med", "mcc", "--bootstrap", "20"]) == 0
     printed = capsys.readouterr().out
-    assert "* The bias by bootstrap exceeds the error" in " ".join(printed.split())
+    assert "* The bias by the bootstrap exceeds the standard error" in " ".join(printed.split())
     marked = [line for line in printed.splitlines() if "*" in line]
     assert any("med" in line or "run0" in line for line in marked)
 
@@ -321,7 +321,7 @@ def test_notes_and_times_are_about_all_files(tmp_path, monkeypatch, capsys, capl
     monkeypatch.setattr("jaxdis.evaluation._costs.MANY_SECONDS", 0)
     with caplog.at_level("WARNING", "jaxdis"):
         assert main(["score", str(tmp_path / "*.npz"), "--metrics", "mig"]) == 0
-    assert "mig: 4 of 5 members score what codes score" in " ".join(capsys.readouterr().out.split())
+    assert "mig: 4 of 5 members are at chance level" in " ".join(capsys.readouterr().out.split())
     assert len(caplog.records) == 1
     files = caplog.records[0].message
     caplog.clear()
@@ -335,9 +335,7 @@ def test_notes_of_several_tables_are_counted_together():
     values = rng.integers(0, 3, (600, 2))
     noise, good = rng.normal(size=(4, 600, 2)), np.stack([values] * 2).astype(float)
     tables = [evaluate(codes, values, "mig") for codes in (noise, good, np.concatenate([noise[:1], good]))]
-    assert ("mig", "5 of 9 members score what codes score that know nothing of the factors (0 to 0.03)") in (
-        jaxdis.Scores.concat(tables).notes
-    )
+    assert ("mig", "5 of 9 members are at chance level (0 to 0.03)") in (jaxdis.Scores.concat(tables).notes)
     alone = [evaluate(codes, values, "mig") for codes in (noise[0], good[0])]
     assert [text.split(" members")[0] for _, text in added([(each.notes, 1) for each in alone])] == ["1 of 2"]
 

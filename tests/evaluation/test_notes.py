@@ -54,8 +54,8 @@ def test_scores_at_chance_are_counted():
     zoo = np.stack([RNG.normal(size=(2000, 2)), values + 0.1 * RNG.normal(size=(2000, 2))])
     scores = evaluate(zoo, values, ["mig", "explicitness"])
     assert [name for name, _ in scores.notes] == ["mig", "explicitness"]
-    assert all(text.startswith("1 of 2 members score what codes score that know nothing") for _, text in scores.notes)
-    assert notes("mig", score=0.02) == ["0.02 is what codes score that know nothing of the factors (0 to 0.03)"]
+    assert all(text.startswith("1 of 2 members are at chance level") for _, text in scores.notes)
+    assert notes("mig", score=0.02) == ["0.02 is at chance level (0 to 0.03)"]
     assert notes("mig", score=0.05) == []
     assert notes("snc", score=0.3) == []  # chance depends on how frequent classes are
     assert notes("mig", score=0.02, bins=10) == []  # the chance of other options is not known
@@ -73,8 +73,8 @@ def test_few_samples_are_told_from_enough():
 
 
 def test_a_ceiling_tells_nothing_apart():
-    assert notes("mcc", score=1.0) == ["the score reaches the best possible value, beyond which this metric tells "
-                                       "nothing apart"]  # fmt: skip
+    assert notes("mcc", score=1.0) == ["the score is at the best possible value; this metric cannot rank better "
+                                       "representations"]  # fmt: skip
     assert notes("mcc", score=0.99) == []
     assert "scores above 1 occur with continuous factors" in notes("mig_ksg", score=1.2)[0]
 

@@ -146,7 +146,7 @@ def scale_in_words(work: Work, published: Any) -> Iterator[str]:
         yield f"{sum(models):,} models on {data}; at most {max(updates):,} updates; {images:.2g} images"
         yield f"about {hours:.2g} h on one H100, if a tenth of its peak is reached; no accelerator was measured"
     for fact in shortfalls(work.study, published):
-        yield f"less than published, {fact.where}: {fact.here} (published: {fact.printed})"
+        yield f"{fact.where}: {fact.here} (published: {fact.printed})"
 
 
 def small(method: Method) -> Method:

@@ -43,7 +43,7 @@ def scores(subject: Subject) -> str:
     fields: dict[str, list[str]] = {}
     for name in subject.names:
         if name not in first:
-            aspect, others = subject.aspect_of(name), "Scores of several aspects, or without a claim"
+            aspect, others = subject.aspect_of(name), "Other scores"
             family = f"Other scores of {aspect}" if aspect in ASPECTS else others
             fields.setdefault(family, []).append(name)
     own = "each regularization strength, from weakest to strongest within each model"
@@ -112,7 +112,7 @@ def agreement(subject: Subject) -> str:
     names = subject.varying()
     if len(names) < 2 or len(subject) < 3:
         return ""
-    text = f"<p>Spearman rank correlation of metrics over {len(subject)} members, in hundredths.</p>"
+    text = f"<p>Spearman rank correlation × 100 between metrics, over {len(subject):,} members.</p>"
     chosen = list(subject.headlines().values())
     first = [*chosen, *(name for name in names if name not in chosen and name == metric_of(subject, name))]
     first = [name for name in first if name in names][:MOST_ROWS]
