@@ -1,4 +1,4 @@
-"""Write the table of speeds in the README from the records of benchmarks.
+"""Write the table of speeds, and the rows of it that the README has, from the records of benchmarks.
 
     python -m pytest benchmarks -o addopts= --benchmark-timer=time.process_time --benchmark-json=speed.json
     python benchmarks/speed_table.py speed.json
@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+PAGE, README = ROOT / "notebooks" / "speed.md", ROOT / "README.md"
 HEAD = ("| metrics | time per member | compared with | times faster |", "| --- | --- | --- | --- |")
 
 
@@ -143,13 +144,17 @@ def digits(number: float) -> str:
     return f"{rounded:.0f}" if rounded >= 10 else f"{rounded:g}"
 
 
-def rewritten(text: str, runs: Sequence[Mapping[tuple[str, str], float]]) -> str:
-    """The README with the rows that were measured, in the order of ``ROWS``; others keep their place."""
+def rewritten(text: str, runs: Sequence[Mapping[tuple[str, str], float]], *, add: bool = True) -> str:
+    """The page with the rows that were measured, in the order of ``ROWS``; others stay as they are.
+
+    Without ``add``, only rows that the page has.
+    """
     old = re.search(rf"{re.escape(HEAD[0])}\n(?:\|.*\n)+", text)
     if old is None:
-        raise ValueError(f"README.md: needs a table with the head {HEAD[0]!r}")
+        raise ValueError(f"text: must have a table with the head {HEAD[0]!r}, got none")
     before = {line.split(" | ")[0].removeprefix("| "): line for line in old[0].splitlines()[2:]}
-    lines = [line_of(row, runs) or before.get(row.title) for row in ROWS]
+    rows = [row for row in ROWS if add or row.title in before]
+    lines = [line_of(row, runs) or before.get(row.title) for row in rows]
     table = "\n".join([*HEAD, *(line for line in lines if line)]) + "\n"
     return text[: old.start()] + table + text[old.end() :]
 
@@ -158,6 +163,8 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     found = [seconds_of(json.loads(Path(path).read_text(encoding="utf-8"))) for path in sys.argv[1:]]
-    README.write_text(rewritten(README.read_text(encoding="utf-8"), found), encoding="utf-8")
+    for page in (PAGE, README):
+        text = rewritten(page.read_text(encoding="utf-8"), found, add=page is PAGE)
+        page.write_text(text, encoding="utf-8")
     for row in ROWS:
         print(line_of(row, found) or f"| {row.title} | not measured in these runs")

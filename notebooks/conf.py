@@ -1,7 +1,8 @@
-"""Build the documentation: ``pip install ".[docs]" && sphinx-build -W notebooks build/site``, then open index.html.
+"""Build the documentation: ``pip install ".[docs,plots]" && sphinx-build -W notebooks build/site``, open index.html.
 
-Pages of metrics, relations, scores, methods, data sets, papers and packages are written from the library itself by
-``pages.py``, into ``notebooks/reference``, which is not kept. Notebooks are shown with the outputs that they hold.
+Pages of metrics, relations, scores, methods, data sets, papers and packages, and the gallery, are written from the
+library itself by ``pages.py``, into ``notebooks/reference``, which is not kept. Notebooks are shown with the outputs
+that they hold. ``finish.py`` folds long entries and describes pages and pictures.
 """
 
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import finish  # noqa: E402
 import pages  # noqa: E402
 
 import jaxdis  # noqa: E402
@@ -20,20 +22,24 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme = "furo"
 html_title = f"jaxdis {version}"
 html_show_sourcelink = False
-exclude_patterns = ["**.ipynb_checkpoints"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+exclude_patterns = ["**.ipynb_checkpoints", "_static"]
 nb_execution_mode = "off"
 # Nothing is loaded from elsewhere: widgets would be.
 nb_ipywidgets_js = {}
+myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_custom_sections = list(pages.SECTIONS)
 napoleon_use_ivar = True
 napoleon_use_rtype = False
-# Roles name private modules too, which have no page; a link of the README may lead to a file of the repository.
+# Roles name private modules too, which have no page; links lead to files of the repository, too.
 suppress_warnings = ["myst.header", "myst.xref_missing", "ref.python", "mystnb.unknown_mime_type"]
 
 
 def setup(app):
     pages.write(HERE / "reference")
     app.connect("autodoc-process-docstring", pages.escape)
+    finish.setup(app)

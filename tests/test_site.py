@@ -1,5 +1,8 @@
 """The documentation: what its pages include exists, all are in the contents, and it builds without warnings."""
 
+import html
+import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -11,9 +14,13 @@ import pytest
 from jaxdis.metrics import METRICS
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
+from tests.test_examples import assert_printed
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "notebooks"
+spec = importlib.util.spec_from_file_location("outputs", PAGES / "outputs.py")
+outputs = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(outputs)
 
 
 def test_pages_include_sections_that_exist():
@@ -62,6 +69,31 @@ def test_every_metric_has_formulas():
         assert line.count(r"\left") == line.count(r"\right"), line
 
 
+def test_the_font_has_the_characters_of_all_formulas():
+    convert = pytest.importorskip("latex2mathml.converter").convert
+    formulas = tomllib.loads((PAGES / "formulas.toml").read_text(encoding="utf-8"))
+    drawn = "".join(convert(line) for table in formulas.values() for lines in table.values() for line in lines)
+    needed = set(html.unescape(re.sub("<.*?>", "", drawn))) - set(" \xa0")
+    listed = re.search("italics of letters: (.*)", (PAGES / "_static" / "formulas.txt").read_text(encoding="utf-8"))
+    assert needed <= set(listed[1])
+    assert (PAGES / "_static" / "formulas.woff2").stat().st_size < 40_000
+
+
+def test_metrics_say_what_their_calls_print():
+    """Of quick metrics; a slow test has all."""
+    names = ["mig", "modularity", "mcc", "sap_r2"]
+    stated = json.loads(outputs.RECORD.read_text(encoding="utf-8"))
+    assert stated.keys() == METRICS.keys()
+    for name, found in outputs.computed(names).items():
+        assert_printed(found, stated[name])
+
+
+def test_all_metrics_say_what_their_calls_print():
+    stated = json.loads(outputs.RECORD.read_text(encoding="utf-8"))
+    for name, found in outputs.computed(list(METRICS)).items():
+        assert_printed(found, stated[name])
+
+
 def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("sphinx")
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(PAGES), str(tmp_path / "site")]
@@ -72,7 +104,7 @@ def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
     assert "<mfrac>" in page
     assert page.count('role="img"') == 1
     assert "shuffled</text>" in page
-    for html in (tmp_path / "site").rglob("*.html"):
-        assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", html.read_text(encoding="utf-8")), (
-            html
-        )
+    for file in (tmp_path / "site").rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), file
+        assert not re.search(r"<img(?![^>]*alt=\"[^\"]+)[^>]*>", text), file

@@ -1,4 +1,4 @@
-"""The README's table of speeds is written from records of benchmarks."""
+"""The table of speeds, of which the README has six rows, is written from records of benchmarks."""
 
 import importlib.util
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "notebooks" / "speed.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -32,19 +33,30 @@ def test_a_row_is_the_ratio_of_one_run(speed_table):
     whole = record((group, "bench_snc[paper]", 0.08, 16), (group, "bench_peer_snc", 0.3, 1))
     peer_alone = record((group, "bench_peer_snc", 9.0, 1))
     runs = [speed_table.seconds_of(run) for run in (whole, peer_alone)]
-    text = speed_table.rewritten(README, runs)
+    text = speed_table.rewritten(PAGE, runs)
     assert "| SNC | 5 ms | the released algorithm in numpy | 60 |\n" in text
-    before, after = README.splitlines(), text.splitlines()
+    before, after = PAGE.splitlines(), text.splitlines()
     assert [line for line in before if line not in after] == [line for line in before if line.startswith("| SNC |")]
+    assert speed_table.rewritten(README, runs, add=False) == README
 
 
 def test_without_records_nothing_changes(speed_table):
-    assert speed_table.rewritten(README, [{}]) == README
+    assert speed_table.rewritten(PAGE, [{}]) == PAGE
 
 
 def test_every_row_of_the_table_can_be_measured(speed_table):
-    rows = README.split(speed_table.HEAD[1])[1].split("\n\n")[0].strip().splitlines()
+    rows = rows_of(PAGE, speed_table)
     assert {row.split(" | ")[0].removeprefix("| ") for row in rows} <= {row.title for row in speed_table.ROWS}
+
+
+def test_the_readme_has_six_rows_of_the_page(speed_table):
+    rows, page = rows_of(README, speed_table), rows_of(PAGE, speed_table)
+    assert len(rows) == 6
+    assert rows == [row for row in page if row in rows]
+
+
+def rows_of(text, speed_table):
+    return text.split(speed_table.HEAD[1])[1].split("\n\n")[0].strip().splitlines()
 
 
 def test_benchmarks_of_the_rows_exist(speed_table):
