@@ -319,13 +319,13 @@ def page(record: dict) -> str:
         theirs, ours = record[row.library]["values"][row.metric], record["jaxdis"][row.jaxdis]
         agree = decimals(theirs, ours)
         cells = [f"{a:.4f}" if agree >= 3 else f"{a:.4f} ({b:.4f})" for a, b in zip(theirs, ours, strict=True)]
-        lines.append(f"| {row.metric} | {row.library} | `{row.jaxdis}` | {' | '.join(cells)} | {agree} |")
+        lines.append(f"| {row.metric} | {row.library} | {agree} | `{row.jaxdis}` | {' | '.join(cells)} |")
         if agree < 3:
             remarks.append(f"- **{row.metric}, {row.library}**: {row.remark}.")
     releases = ", ".join(
         f"{name} ({record[name]['package']} {record[name]['version']})" for name in LIBRARIES if name in record
     )
-    head = f"| metric | library | in jaxdis | {' | '.join(record['members'])} | decimals |"
+    head = f"| metric | library | decimals | in jaxdis | {' | '.join(record['members'])} |"
     return PROSE.format(
         releases=releases,
         learn=record["scikit-learn"],

@@ -72,9 +72,9 @@ def page(record: dict) -> str:
     lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
     for name, metric in ROWS.items():
         cpu, estimate, passed = record["cpu"][name], record["h100"].get(name), record["contracts"][name]
-        cells = [f"`{name}`", source(metric), agrees(name, agreed), limits(name, metric), chance(metric)]
-        cells += [*(digits(1e3 * cpu[size]) for size in ("alone", "zoo")), digits(cpu["compile"])]
-        cells += ["" if estimate is None else digits(estimate), best_peer(record, name), f"{passed[0]} of {passed[1]}"]
+        cells = [f"`{name}`", *(digits(1e3 * cpu[size]) for size in ("alone", "zoo")), digits(cpu["compile"])]
+        cells += ["" if estimate is None else digits(estimate), limits(name, metric), chance(metric)]
+        cells += [best_peer(record, name), f"{passed[0]} of {passed[1]}", source(metric), agrees(name, agreed)]
         lines.append(f"| {' | '.join(cells)} |")
     newer = sorted(record["newer"].values(), key=lambda part: -part["seconds"])
     zoo = {name: times["zoo"] for name, times in record["cpu"].items()}
@@ -146,29 +146,29 @@ def best_peer(record: dict, name: str) -> str:
 
 
 COLUMNS = (
-    *("metric", "source", "agrees with", "range", "chance", "ms alone", "ms in a zoo", "compile s"),
-    *("H100 ms", "times faster than", "contracts"),
+    *("metric", "ms alone", "ms in a zoo", "compile s", "H100 ms", "range", "chance"),
+    *("times faster than", "contracts", "source", "agrees with"),
 )
 PROSE = """# Every metric at a glance
 
 {table}
 
-- **agrees with**: libraries with the decimals, at most 6, to which their numbers and those of jaxdis agree with equal
-  options ({{doc}}`agreement` has the numbers, and why some differ); and the test that holds a row to recorded values of
-  released code, to another implementation, or to a known truth.
-- **range**: what tests hold each field to. **chance**: what codes score that know nothing of the factors
-  (`jaxdis.metrics.About.chance`); metrics that do not read factors have none.
 - **ms alone**, **ms in a zoo**: CPU time of one member on one core, and of a member of a zoo of {members}, with 10,000
   samples of 10 codes and the five factors of dSprites, 5,000 samples held out. A call takes {least} ms whatever it
   scores. **compile s** is the first call less others, without what earlier processes keep on disk. Metrics of one
   relation share it when they are scored together.
 - **H100 ms**: a member of 1,024, estimated from the program compiled for this device and not measured
   ({{doc}}`accelerators`); empty where it was not compiled with so many members.
+- **range**: what tests hold each field to. **chance**: what codes score that know nothing of the factors
+  (`jaxdis.metrics.About.chance`); metrics that do not read factors have none.
 - **times faster than**: CPU time of the fastest of disent, latte, drvi and the code of Carbonneau et al. for one such
   member, over that of jaxdis for a member of a zoo of {many}, with the same options in the same process. Those near 1
   have their floors in `benchmarks/NOTES.md`.
 - **contracts**: how many tests of `tests/metrics/test_contracts.py` passed, of those that apply to the row; slow ones
   of the rows above `r2_linear` are not counted.
+- **agrees with**: libraries with the decimals, at most 6, to which their numbers and those of jaxdis agree with equal
+  options ({{doc}}`agreement` has the numbers, and why some differ); and the test that holds a row to recorded values of
+  released code, to another implementation, or to a known truth.
 
 ## What the newer metrics add to `"all"`
 

@@ -27,7 +27,9 @@ def computed(names: list[str]) -> dict[str, str]:
     scores = jaxdis.evaluate(codes[MODELS], factors, names)
     lines = {name: [] for name in names}
     for name, column in scores.items():
-        lines[name.metric].append(" ".join([name, *(f"{score:.2f}" for score in column)]))
+        lines[name.metric].append(
+            " ".join([name, *(f"{score:.2f}" for score in column)])
+        )
     return {name: "\n".join(each) for name, each in lines.items()}
 
 

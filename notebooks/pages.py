@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape as as_text
 from pathlib import Path
 
-import gallery
-import outputs
 from latex2mathml.converter import convert
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
+import gallery
 import jaxdis
+import outputs
 from jaxdis._core.references import REFERENCES
 from jaxdis.cli._listing import rows_of
 from jaxdis.evaluation._costs import Size, seconds_at
@@ -38,7 +38,22 @@ TABLES = {
     "data": "Data sets",
     "studies": "Studies",
 }
-FORMULAS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text(encoding="utf-8"))
+# By which words a table is found, beside its title.
+TERMS = {
+    "metrics": (
+        "metrics",
+        "list of metrics",
+        "disentanglement metrics",
+        "all metrics",
+        "scores of disentanglement",
+    ),
+    "data": ("dataset", "datasets", "data set", "images"),
+    "models": ("architectures", "autoencoder", "VAE"),
+    "objectives": ("loss functions", "objective"),
+}
+FORMULAS = tomllib.loads(
+    Path(__file__).with_name("formulas.toml").read_text(encoding="utf-8")
+)
 # What symbols mean, and the formulas that have them.
 SYMBOLS = {
     "": "Codes are z₁ … z_d, factors y₁ … y_k.",
@@ -73,9 +88,21 @@ def escape(app, what, name, thing, options, lines: list[str]) -> None:
     lines[:] = [_plain_bars(line) for line in lines]
 
 
+def shorten(app, what, name, thing, options, signature, returned):
+    """Leave out the arguments of objects that are defaults, and what Flax adds."""
+    if signature is None:
+        return None
+    signature = re.sub(r", parent=<[^>]*>, name=None", "", signature)
+    for _ in range(3):  # as deep as they are nested
+        signature = re.sub(r"(=\w+)\([^()…]+\)", r"\1(…)", signature)
+    return signature, returned
+
+
 def _plain_bars(line: str) -> str:
     parts = re.split(r"(``.*?``)", line)
-    return "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in parts)
+    return "".join(
+        part if part.startswith("``") else part.replace("|", r"\|") for part in parts
+    )
 
 
 def _of_table(folder: Path, what: str, title: str) -> None:
@@ -83,15 +110,27 @@ def _of_table(folder: Path, what: str, title: str) -> None:
     groups: dict[str, list] = {}
     for row in rows.values():
         groups.setdefault(row.group, []).append(row)
-    lines = _heading(title, "=")
+    lines = [
+        *_heading(title, "="),
+        *(f".. index:: ! {term}" for term in TERMS.get(what, ())),
+        "",
+    ]
     for group, members in groups.items():
         lines += _heading(group[:1].upper() + group[1:], "-") if group else []
         lines += [".. list-table::", "   :widths: 30 70", ""]
         for row in members:
-            lines += [f"   * - :doc:`{row.name} <{what}/{_file(row.name)}>`", f"     - {_literal_free(row.title)}"]
+            lines += [
+                f"   * - :doc:`{row.name} <{what}/{_file(row.name)}>`",
+                f"     - {_literal_free(row.title)}",
+            ]
         lines += [""]
     lines += _of_orders() if what == "metrics" else []
-    lines += [".. toctree::", "   :hidden:", "", *(f"   {what}/{_file(name)}" for name in rows)]
+    lines += [
+        ".. toctree::",
+        "   :hidden:",
+        "",
+        *(f"   {what}/{_file(name)}" for name in rows),
+    ]
     _save(folder / f"{what}.rst", lines)
     for row in rows.values():
         metric = METRICS.get(row.name) if what == "metrics" else None
@@ -104,7 +143,9 @@ def _of_orders() -> list[str]:
     kinds: dict[str, list[str]] = {}
     for name, metric in METRICS.items():
         if metric.about.reads_factors:
-            kinds.setdefault(without_order(metric.source), []).append(f":doc:`{name} <metrics/{_file(name)}>`")
+            kinds.setdefault(without_order(metric.source), []).append(
+                f":doc:`{name} <metrics/{_file(name)}>`"
+            )
     said = "Text and unordered categories have no order. No score depends on how their classes are numbered:"
     lines = [f"- {kind}: {', '.join(names)}." for kind, names in sorted(kinds.items())]
     return [*_heading("Factors without an order", "-"), said, "", *lines, ""]
@@ -113,13 +154,43 @@ def _of_orders() -> list[str]:
 def _page_of(row) -> list[str]:
     """What ``jaxdis list TABLE NAME`` prints, as a page, and the sources."""
     summary, _, rest = row.detail.partition("\n\n")
-    lines = [*_heading(row.name, "="), f".. index:: ! {row.name}", "", *_prose(summary), "", *_formulas(row.name)]
+    spec = jaxdis.RELATIONS.get(row.name) or jaxdis.SCORES.get(row.name)
+    lines = [
+        *_heading(row.name, "="),
+        f".. index:: ! {row.name}",
+        "",
+        *_prose(summary),
+        "",
+        *_formulas(row.name),
+    ]
+    if row.name.startswith("jaxdis."):
+        module, _, name = row.name.rpartition(".")
+        doc = inspect.getdoc(getattr(importlib.import_module(module), name)).partition(
+            "\n\n"
+        )[2]
+        return [*lines, *_docs(doc), "", *_sources(row)]
+    if spec is not None and rest:
+        options = ", ".join(
+            f"{key}={value!r}" for key, value in spec.all_options.items()
+        )
+        doc = _without_formula(inspect.getdoc(spec.function) or "")
+        return [
+            *lines,
+            f"``{spec.name}({options})``",
+            "",
+            *_docs(doc),
+            "",
+            *_sources(row),
+        ]
     return [*lines, *_prose(rest), "", *_sources(row)]
 
 
 def _sources(row) -> list[str]:
     cited = [key for key in row.references if key in REFERENCES]
-    return [*(_heading("Sources", "-") if cited else []), *(f"- {_in_full(key)}" for key in cited)]
+    return [
+        *(_heading("Sources", "-") if cited else []),
+        *(f"- {_in_full(key)}" for key in cited),
+    ]
 
 
 # Samples × codes for which a page says how long a metric takes.
@@ -131,13 +202,25 @@ def _page_of_metric(row, metric) -> list[str]:
     """A metric: what it asks, facts, a call with its output, the formula, when it misleads, cost, options, sources."""
     name, about = row.name, metric.about
     acronym = re.search(r"\(([A-Za-z-]+)\)$", about.title)
-    terms = dict.fromkeys([name, *([acronym[1]] if acronym else []), about.title.partition(" (")[0]])
-    lines = [*_heading(about.title, "="), *(f".. index:: ! {term}" for term in terms), ""]
+    terms = dict.fromkeys(
+        [name, *([acronym[1]] if acronym else []), about.title.partition(" (")[0]]
+    )
+    lines = [
+        *_heading(about.title, "="),
+        *(f".. index:: ! {term}" for term in terms),
+        "",
+    ]
     lines += [f"*{_literal_free(about.question)}*", "", *_pairs(_facts(name, metric))]
     lines += [*_heading("Call", "-"), ".. code-block:: python", ""]
     lines += [f"   {line}" for line in outputs.CALL.replace("NAME", name).splitlines()]
     printed = json.loads(outputs.RECORD.read_text(encoding="utf-8"))[name]
-    lines += ["", ".. code-block:: text", "", *(f"   {line}" for line in printed.splitlines()), ""]
+    lines += [
+        "",
+        ".. code-block:: text",
+        "",
+        *(f"   {line}" for line in printed.splitlines()),
+        "",
+    ]
     formulas = _formulas(name)
     lines += [*(_heading("Formula", "-") if formulas else []), *formulas]
     lines += [*_planted(name), *_cost(metric), *_heading("Options and contract", "-")]
@@ -153,24 +236,49 @@ def _facts(name: str, metric) -> Iterator[tuple[str, str]]:
     if name in STANDARD_OF_ENCODERS and not standard:
         standard = " It is computed for encoders when you name no metric."
     yield "Name", f"``{name}``, in Python and in the shell.{standard}"
-    if claimed := ", ".join(dict.fromkeys(aspect for each in about.claims.values() for aspect in each)):
+    if claimed := ", ".join(
+        dict.fromkeys(aspect for each in about.claims.values() for aspect in each)
+    ):
         yield "Measures", f"{claimed}, by its authors' claim"
     yield "Best value", "the lowest" if "score" in metric.errors else "the highest"
     if about.chance:
-        fields = {field: f"{low:g} to {high:g}" for field, (low, high) in about.chance.items()}
-        ranges = (text if field == "score" else f"{field} {text}" for field, text in fields.items())
+        fields = {
+            field: f"{low:g} to {high:g}" for field, (low, high) in about.chance.items()
+        }
+        ranges = (
+            text if field == "score" else f"{field} {text}"
+            for field, text in fields.items()
+        )
         yield "Chance level", f"{', '.join(ranges)}, at 2,000 samples"
     if about.reads_factors:
-        kinds = "discrete; continuous ones are left out" if source.needs_classes else "discrete or continuous"
-        kinds += ", unless ``factor_bins`` cuts them" if "factor_bins" in source.all_options else ""
-        yield "Factors", f"{kinds}. Those without an order {_literal_free(without_order(source))}."
+        kinds = (
+            "discrete; continuous ones are left out"
+            if source.needs_classes
+            else "discrete or continuous"
+        )
+        kinds += (
+            ", unless ``factor_bins`` cuts them"
+            if "factor_bins" in source.all_options
+            else ""
+        )
+        yield (
+            "Factors",
+            f"{kinds}. Those without an order {_literal_free(without_order(source))}.",
+        )
     if source.reads.test:
         yield "Held-out samples", "needed: ``test=``, or a third of the samples"
     if source.reads.variances:
         yield "Posterior variances", "read, if given by ``variances=``"
     if about.intervenes:
-        yield "Simulator", "``evaluate_encoder`` renders images with a factor held; ``evaluate`` groups the samples"
-    told = "yes: it may be :doc:`a term of a loss </metric_as_a_loss>`" if about.differentiable else "no"
+        yield (
+            "Simulator",
+            "``evaluate_encoder`` renders images with a factor held; ``evaluate`` groups the samples",
+        )
+    told = (
+        "yes: it may be :doc:`a term of a loss </metric_as_a_loss>`"
+        if about.differentiable
+        else "no"
+    )
     if not about.differentiable and source.reads.variances:
         told += ", unless variances are given"
     yield "Differentiable", told
@@ -181,20 +289,46 @@ def _facts(name: str, metric) -> Iterator[tuple[str, str]]:
 def _related(name: str, metric) -> str:
     """The relation and the score of a metric, and other metrics of the same."""
     told = []
-    for table, spec in zip(("relation", "score"), metric.specs, strict=False) if isinstance(metric, Blend) else ():
+    for table, spec in (
+        zip(("relation", "score"), metric.specs, strict=False)
+        if isinstance(metric, Blend)
+        else ()
+    ):
         known = spec.name in getattr(jaxdis, f"{table.upper()}S")
-        page = f":doc:`{spec.name} </reference/{table}s/{spec.name}>`" if known else f"``{spec.name}``"
+        page = (
+            f":doc:`{spec.name} </reference/{table}s/{spec.name}>`"
+            if known
+            else f"``{spec.name}``"
+        )
         told.append(f"{table} {page}")
     others = {other: each for other, each in METRICS.items() if other != name}
-    same = [other for other, each in others.items() if each.source.function == metric.source.function]
+    same = [
+        other
+        for other, each in others.items()
+        if each.source.function == metric.source.function
+    ]
     if claims := () if same else metric.about.claims.get("score", ()):
-        same = [other for other, each in others.items() if each.about.claims.get("score", ()) == claims]
-    told += [", ".join(f":doc:`{other} <{_file(other)}>`" for other in same[:8])] if same else []
+        same = [
+            other
+            for other, each in others.items()
+            if each.about.claims.get("score", ()) == claims
+        ]
+    told += (
+        [", ".join(f":doc:`{other} <{_file(other)}>`" for other in same[:8])]
+        if same
+        else []
+    )
     return "; ".join(told)
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    lines = [".. list-table::", "   :widths: 22 78", "   :stub-columns: 1", "   :class: facts", ""]
+    lines = [
+        ".. list-table::",
+        "   :widths: 22 78",
+        "   :stub-columns: 1",
+        "   :class: facts",
+        "",
+    ]
     for word, rest in pairs:
         lines += [f"   * - {word}", f"     - {rest}"]
     return [*lines, ""]
@@ -202,15 +336,32 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def _cost(metric) -> list[str]:
     """How long one member takes at several sizes, by the formulas with which an evaluation is announced."""
-    told = [(n, d, seconds_at(metric.source, Size.of(n, d, DSPRITES))) for n, d in SIZES]
+    told = [
+        (n, d, seconds_at(metric.source, Size.of(n, d, DSPRITES))) for n, d in SIZES
+    ]
     if not all(seconds for *_, seconds in told):
         return []
-    lines = [*_heading("Cost", "-"), "Time of one member on one core, with the factors of dSprites:", ""]
-    lines += [".. list-table::", "   :header-rows: 1", "", "   * - samples × codes", "     - about"]
+    lines = [
+        *_heading("Cost", "-"),
+        "Time of one member on one core, with the factors of dSprites:",
+        "",
+    ]
+    lines += [
+        ".. list-table::",
+        "   :header-rows: 1",
+        "",
+        "   * - samples × codes",
+        "     - about",
+    ]
     for n, d, seconds in told:
         lines += [f"   * - {n:,} × {d:,}", f"     - {_about(seconds)}"]
     others = "Metrics that share a relation or a learner compute it once when they are scored together."
-    return [*lines, "", f"{others} :doc:`/every_metric` compares all, :doc:`/growth` says how times grow.", ""]
+    return [
+        *lines,
+        "",
+        f"{others} :doc:`/every_metric` compares all, :doc:`/growth` says how times grow.",
+        "",
+    ]
 
 
 def _about(seconds: float) -> str:
@@ -227,11 +378,20 @@ def _of_spec(spec) -> list[str]:
         if spec.name in getattr(jaxdis, table.upper()):
             page = f":doc:`{spec.name} </reference/{table}/{spec.name}>`"
             options = _docs(_options_in(inspect.getdoc(spec.function) or ""))
-            said = f"The {table[:-1]}, {page}" + (", takes" if options else ", has no options.")
-            defaults = ", ".join(f"``{key}={value!r}``" for key, value in spec.all_options.items())
+            said = f"The {table[:-1]}, {page}" + (
+                ", takes" if options else ", has no options."
+            )
+            defaults = ", ".join(
+                f"``{key}={value!r}``" for key, value in spec.all_options.items()
+            )
             return [f"{said} {defaults}:" if options else said, "", *options, ""]
     defaults = ", ".join(f"{key}={value!r}" for key, value in spec.all_options.items())
-    return [f"``{spec.name}({defaults})``", "", *_docs(_without_formula(inspect.getdoc(spec.function) or "")), ""]
+    return [
+        f"``{spec.name}({defaults})``",
+        "",
+        *_docs(_without_formula(inspect.getdoc(spec.function) or "")),
+        "",
+    ]
 
 
 def _options_in(doc: str) -> str:
@@ -244,15 +404,25 @@ def _without_formula(doc: str) -> str:
 
     def rest(match: re.Match) -> str:
         follows = match[2]
-        return {": ": "", ", ": "Here ", ". ": "", ".": ""}[follows] if len(match[1]) > 24 else match[0]
+        return (
+            {": ": "", ", ": "Here ", ". ": "", ".": ""}[follows]
+            if len(match[1]) > 24
+            else match[0]
+        )
 
     return re.sub(r"(?<=\n\n)``([^`]*[Σ√/][^`]*)``(: |, |\. |\.)", rest, doc)
 
 
 def _docs(doc: str) -> list[str]:
     """A docstring as reStructuredText, with its roles."""
-    config = Config(napoleon_custom_sections=list(SECTIONS), napoleon_use_rtype=False, napoleon_use_ivar=True)
-    return GoogleDocstring([_plain_bars(line) for line in doc.splitlines()], config).lines()
+    config = Config(
+        napoleon_custom_sections=list(SECTIONS),
+        napoleon_use_rtype=False,
+        napoleon_use_ivar=True,
+    )
+    return GoogleDocstring(
+        [_plain_bars(line) for line in doc.splitlines()], config
+    ).lines()
 
 
 _LOG = "<mi>log</mi>"
@@ -268,9 +438,14 @@ def _formulas(name: str) -> list[str]:
     lines = [line for table, of in names for line in FORMULAS[table].get(of, ())]
     if not lines:
         return []
-    drawn = [convert(line, display="block").replace(_LOG, f'{_LOG}<mspace width="0.17em"/>') for line in lines]
+    drawn = [
+        convert(line, display="block").replace(_LOG, f'{_LOG}<mspace width="0.17em"/>')
+        for line in lines
+    ]
     spaced = (f'   <div class="formula">{formula}</div>' for formula in drawn)
-    words = " ".join(word for symbol, word in SYMBOLS.items() if re.search(symbol, " ".join(lines)))
+    words = " ".join(
+        word for symbol, word in SYMBOLS.items() if re.search(symbol, " ".join(lines))
+    )
     return [".. raw:: html", "", *spaced, "", _literal_free(words), ""]
 
 
@@ -301,7 +476,11 @@ NOTICED = 0.1
 def _cases() -> tuple[list[str], dict[str, list[str]]]:
     """The cases of the page of properties, and the cells of each column of a metric."""
     text = Path(__file__).with_name("properties.md").read_text(encoding="utf-8")
-    head, _, *rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|"))
+    head, _, *rows = (
+        line.strip("| ").split(" | ")
+        for line in text.splitlines()
+        if line.startswith("|")
+    )
     cases = [re.sub(r"\[(.*)\]\(.*\)", r"\1", cell) for cell in head[1:]]
     return cases, {column.strip("`"): cells for column, *cells in rows}
 
@@ -309,41 +488,74 @@ def _cases() -> tuple[list[str], dict[str, list[str]]]:
 def _planted(name: str) -> list[str]:
     """When a metric misleads, and a picture of the scores of planted cases, for each of its columns."""
     cases, columns = _cases()
-    own = {column: cells for column, cells in columns.items() if column == name or column.startswith(f"{name}.")}
+    own = {
+        column: cells
+        for column, cells in columns.items()
+        if column == name or column.startswith(f"{name}.")
+    }
     if not own or name not in METRICS:
         return []
-    misleading = [line for column, cells in own.items() for line in _misleads(column, cases, cells, METRICS[name])]
+    misleading = [
+        line
+        for column, cells in own.items()
+        for line in _misleads(column, cases, cells, METRICS[name])
+    ]
     words = "Scores of planted cases with 95 % intervals; :doc:`/properties` describes the cases."
     pictures = [f"   {_bars(column, cases, cells)}" for column, cells in own.items()]
     told = [*_heading("When it misleads", "-"), *misleading, ""] if misleading else []
-    return [*told, *_heading("What it responds to", "-"), words, "", ".. raw:: html", "", *pictures, ""]
+    return [
+        *told,
+        *_heading("What it responds to", "-"),
+        words,
+        "",
+        ".. raw:: html",
+        "",
+        *pictures,
+        "",
+    ]
 
 
-def _misleads(column: str, cases: Sequence[str], cells: Sequence[str], metric) -> list[str]:
+def _misleads(
+    column: str, cases: Sequence[str], cells: Sequence[str], metric
+) -> list[str]:
     """What lowers a column though no code mixes factors, and which mixtures do not lower it."""
-    numbers = {case: float(cell.split(" ± ")[0]) for case, cell in zip(cases, cells, strict=True)}
+    numbers = {
+        case: float(cell.split(" ± ")[0])
+        for case, cell in zip(cases, cells, strict=True)
+    }
     ideal = numbers["one each"]
     if metric.errors or not 0.5 <= ideal <= 1.05:
         return []
 
     def listed(words: dict[str, str], lowered: bool) -> str:
-        found = [case for case in words if (numbers[case] < ideal * (1 - NOTICED)) == lowered]
+        found = [
+            case for case in words if (numbers[case] < ideal * (1 - NOTICED)) == lowered
+        ]
         return ", ".join(f"{words[case]} ({numbers[case]:.2f})" for case in found)
 
     lines = []
     if low := listed(WHOLE, True):
-        lines.append(f"- ``{column}``, {ideal:.2f} for one code per factor, falls without any mixing: {low}.")
+        lines.append(
+            f"- ``{column}``, {ideal:.2f} for one code per factor, falls without any mixing: {low}."
+        )
     if low := listed(COPIED, True):
-        lines.append(f"- ``{column}`` falls where nothing but a redundant code is added: {low}.")
+        lines.append(
+            f"- ``{column}`` falls where nothing but a redundant code is added: {low}."
+        )
     if high := listed(MIXED, False):
-        lines.append(f"- ``{column}`` stays within 10 % of {ideal:.2f} although codes mix factors: {high}.")
+        lines.append(
+            f"- ``{column}`` stays within 10 % of {ideal:.2f} although codes mix factors: {high}."
+        )
     return lines
 
 
 def _bars(column: str, cases: Sequence[str], cells: Sequence[str]) -> str:
     """Bars with intervals, as a picture in the color of the text."""
     numbers = [[float(number) for number in cell.split(" ± ")] for cell in cells]
-    means, halves = [mean for mean, *_ in numbers], [half[0] if half else 0.0 for _, *half in numbers]
+    means, halves = (
+        [mean for mean, *_ in numbers],
+        [half[0] if half else 0.0 for _, *half in numbers],
+    )
     low, high = min(0.0, *means), max(1.0, *means)
     left, width, step = 100, 340, 17
 
@@ -351,7 +563,9 @@ def _bars(column: str, cases: Sequence[str], cells: Sequence[str]) -> str:
         return left + width * (min(max(value, low), high) - low) / (high - low)
 
     drawn = [f'<text x="{left}" y="11" font-weight="bold">{as_text(column)}</text>']
-    for place, (case, mean, half) in enumerate(zip(cases, means, halves, strict=True), 1):
+    for place, (case, mean, half) in enumerate(
+        zip(cases, means, halves, strict=True), 1
+    ):
         y, ends = place * step, sorted((at(0), at(mean)))
         drawn += [
             f'<text x="{left - 8}" y="{y + 11}" text-anchor="end">{as_text(case)}</text>',
@@ -360,26 +574,45 @@ def _bars(column: str, cases: Sequence[str], cells: Sequence[str]) -> str:
             f'<text x="{left + width + 8}" y="{y + 11}">{mean:.2f}</text>',
         ]
     size = f'viewBox="0 0 {left + width + 60} {(len(cases) + 1) * step + 4}" width="{left + width + 60}"'
-    label = f'aria-label="Bars: scores of {as_text(column)} in {len(cases)} planted cases"'
+    label = (
+        f'aria-label="Bars: scores of {as_text(column)} in {len(cases)} planted cases"'
+    )
     style = 'font-size="11" font-family="inherit" fill="currentColor" style="max-width: 100%; margin: 1em 0"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {label} {size} {style}>{"".join(drawn)}</svg>'
 
 
 def _of_presets(folder: Path) -> None:
     """What ``evaluate(preset=…)`` knows, from the library's own table."""
-    lines = [*_heading("Presets: numbers of other libraries", "="), ".. index:: ! preset, ! presets", ""]
+    lines = [
+        *_heading("Presets: numbers of other libraries", "="),
+        ".. index:: ! preset, ! presets",
+        "",
+    ]
     lines += [
         "``jaxdis.evaluate(codes, factors, preset='latte')`` or ``jaxdis score codes.npz --preset latte`` computes"
     ]
     lines += [
         "all metrics of a preset, and ``metrics=`` some of them. Options that differ from the defaults are listed;"
     ]
-    lines += [":doc:`/agreement` has the numbers side by side, and :doc:`/coming_from` the names in the libraries.", ""]
+    lines += [
+        ":doc:`/agreement` has the numbers side by side, and :doc:`/coming_from` the names in the libraries.",
+        "",
+    ]
     for preset, table in PRESETS.items():
-        lines += [*_heading(preset, "-"), ".. list-table::", "   :header-rows: 1", "   :widths: 30 70", ""]
+        lines += [
+            *_heading(preset, "-"),
+            ".. list-table::",
+            "   :header-rows: 1",
+            "   :widths: 30 70",
+            "",
+        ]
         lines += ["   * - metric", "     - as jaxdis computes it"]
         for name, metric in table.items():
-            page = f":doc:`{name} <metrics/{_file(name)}>`" if name in METRICS else f"``{name}``"
+            page = (
+                f":doc:`{name} <metrics/{_file(name)}>`"
+                if name in METRICS
+                else f"``{name}``"
+            )
             lines += [f"   * - {page}", f"     - {_computed(name, metric)}"]
         lines += [""]
     _save(folder / "other_libraries.rst", lines)
@@ -400,39 +633,82 @@ def _computed(name: str, metric) -> str:
 def _of_gallery(folder: Path) -> None:
     """Pictures of everything that the library draws, with the lines that draw them."""
     gallery.draw(folder / "pictures")
-    lines = [*_heading("Gallery", "="), ".. index:: ! gallery, ! figures, ! plots, ! pictures, ! matplotlib", ""]
+    lines = [
+        *_heading("Gallery", "="),
+        ".. index:: ! gallery, ! figures, ! plots, ! pictures, ! matplotlib",
+        "",
+    ]
     lines += [
         "Figures that jaxdis draws, here of the codes in the package. Functions return figures of matplotlib.",
         "",
     ]
     lines += [".. container:: gallery", ""]
     for drawn in gallery.FIGURES:
-        lines += [f"   .. image:: pictures/{drawn.name}.svg", f"      :alt: {drawn.words}"]
+        lines += [
+            f"   .. image:: pictures/{drawn.name}.svg",
+            f"      :alt: {drawn.words}",
+        ]
         lines += [f"      :target: #{drawn.name.replace('_', '-')}", ""]
     lines += ["All begin with", "", ".. code-block:: python", ""]
     lines += [*(f"   {line}" for line in gallery.BEGIN.splitlines()), ""]
     for drawn in gallery.FIGURES:
-        lines += [f".. _{drawn.name.replace('_', '-')}:", "", *_heading(drawn.name.replace("_", " ").capitalize(), "-")]
-        lines += [f"{drawn.words} :py:obj:`{drawn.function}`", "", ".. code-block:: python", ""]
+        lines += [
+            f".. _{drawn.name.replace('_', '-')}:",
+            "",
+            *_heading(drawn.name.replace("_", " ").capitalize(), "-"),
+        ]
+        lines += [f"{drawn.words} :py:obj:`{drawn.function}`", ""]
+        lines += [
+            f".. image:: pictures/{drawn.name}.svg",
+            f"   :alt: {drawn.words}",
+            "   :class: drawn",
+            "",
+        ]
+        lines += [
+            ".. raw:: html",
+            "",
+            "   <details><summary>Code</summary>",
+            "",
+            ".. code-block:: python",
+            "",
+        ]
         lines += [*(f"   {line}" for line in drawn.lines.splitlines()), ""]
-        lines += [f".. image:: pictures/{drawn.name}.svg", f"   :alt: {drawn.words}", ""]
+        lines += [".. raw:: html", "", "   </details>", ""]
     _save(folder / "gallery.rst", lines)
 
 
 def _of_papers(folder: Path) -> None:
     lines = _heading("Five papers", "=")
-    lines += ["``jaxdis reproduce PAPER --out DIR`` runs a paper's protocol and writes its page.", ""]
+    lines += [
+        "``jaxdis reproduce PAPER --out DIR`` runs a paper's protocol and writes its page.",
+        "",
+    ]
     for key in PAPERS:
         printed = printed_in(f"jaxdis.papers.{key}")
         page = [*_heading(_title_of(key), "="), f".. index:: ! {key}", ""]
         page += [_literal_free(printed.citation), "", ".. code-block:: sh", ""]
-        page += [f"   jaxdis reproduce {key} --out papers --plan", "", *_heading("Claims that are checked", "-")]
-        page += [f"- {_literal_free(claim.says)} ({_literal_free(claim.where)})" for claim in printed.claims.values()]
+        page += [
+            f"   jaxdis reproduce {key} --out papers --plan",
+            "",
+            *_heading("Claims that are checked", "-"),
+        ]
+        page += [
+            f"- {_literal_free(claim.says)} ({_literal_free(claim.where)})"
+            for claim in printed.claims.values()
+        ]
         page += ["", *_heading("Tables that are compared", "-")]
-        tables = printed.tables.values() if hasattr(printed.tables, "values") else printed.tables
-        page += [f"- {_literal_free(f'{table.label}: {table.title}')}" for table in tables]
+        tables = (
+            printed.tables.values()
+            if hasattr(printed.tables, "values")
+            else printed.tables
+        )
+        page += [
+            f"- {_literal_free(f'{table.label}: {table.title}')}" for table in tables
+        ]
         _save(folder / "papers" / f"{key}.rst", page)
-    _save(folder / "papers.rst", [*lines, *_contents(f"papers/{key}" for key in PAPERS)])
+    _save(
+        folder / "papers.rst", [*lines, *_contents(f"papers/{key}" for key in PAPERS)]
+    )
 
 
 def _title_of(paper: str) -> str:
@@ -449,31 +725,61 @@ def _of_packages(folder: Path) -> None:
         for member in sorted(module.__all__, key=str.lower):
             thing, path = getattr(module, member), f"{name}.{member}"
             first = described.setdefault(id(thing), path)
-            lines += _of_name(path, thing) if first == path else [f"``{path}`` is :py:obj:`{first}`.", ""]
+            lines += (
+                _of_name(path, thing)
+                if first == path
+                else [f"``{path}`` is :py:obj:`{first}`.", ""]
+            )
         _save(folder / "api" / f"{name}.rst", lines)
-    _save(folder / "api.rst", [*_heading("Packages", "="), *_contents(f"api/{name}" for name in PACKAGES)])
+    _save(
+        folder / "api.rst",
+        [*_heading("Packages", "="), *_contents(f"api/{name}" for name in PACKAGES)],
+    )
 
 
 def _of_name(path: str, thing) -> list[str]:
     if inspect.isclass(thing):
-        return [f".. autoclass:: {path}", "   :members:", "   :inherited-members: dict, tuple", ""]
+        return [
+            f".. autoclass:: {path}",
+            "   :members:",
+            "   :inherited-members: dict, tuple",
+            "",
+        ]
     if isinstance(thing, dict):
-        return [f".. py:data:: {path}", "", f"   {len(thing)} entries by name: {', '.join(map(str, thing))}.", ""]
+        return [
+            f".. py:data:: {path}",
+            "",
+            f"   {len(thing)} entries by name: {', '.join(map(str, thing))}.",
+            "",
+        ]
     return [f".. autofunction:: {path}", ""] if callable(thing) else []
 
 
 def _of_references(folder: Path) -> None:
-    lines = [*_heading("References", "="), "``jaxdis list references --bibtex KEY`` prints an entry to cite.", ""]
+    lines = [
+        *_heading("References", "="),
+        "``jaxdis list references --bibtex KEY`` prints an entry to cite.",
+        "",
+    ]
     lines += [f"- {_in_full(key)}" for key in sorted(REFERENCES)]
     _save(folder / "sources.rst", lines)
 
 
 def _prose(text: str) -> list[str]:
     """Plain text with lists and sections of names, as reStructuredText."""
-    config = Config(napoleon_custom_sections=list(SECTIONS), napoleon_use_rtype=False, napoleon_use_ivar=True)
+    config = Config(
+        napoleon_custom_sections=list(SECTIONS),
+        napoleon_use_rtype=False,
+        napoleon_use_ivar=True,
+    )
     lines: list[str] = []
     for line in text.split("\n"):
-        if line.startswith("- ") and lines and lines[-1] and not lines[-1].startswith(("- ", "  ")):
+        if (
+            line.startswith("- ")
+            and lines
+            and lines[-1]
+            and not lines[-1].startswith(("- ", "  "))
+        ):
             lines.append("")
         signature = re.fullmatch(r"\w+\(.*\)", line)
         lines.append(f"``{line}``" if signature else _literal_free(line))
@@ -483,7 +789,9 @@ def _prose(text: str) -> list[str]:
 def _in_full(key: str) -> str:
     """A publication with the key by which it is cited, and where to read it."""
     source = REFERENCES[key]
-    authors = ", ".join(" ".join(reversed(author.split(", "))) for author in source.authors)
+    authors = ", ".join(
+        " ".join(reversed(author.split(", "))) for author in source.authors
+    )
     words = _literal_free(f"{authors} ({source.year}). {source.title}. {source.place}.")
     return rf"\ {words} `{key} <{source.url}>`__"  # initials alone would begin a numbered list
 

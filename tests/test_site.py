@@ -4,6 +4,7 @@ import html
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -94,17 +95,101 @@ def test_all_metrics_say_what_their_calls_print():
         assert_printed(found, stated[name])
 
 
-def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
+# What newcomers ask, in words of issues of disentanglement_lib (29, 39), disent (33, 48), torchmetrics (96, 883, 1277,
+# 2287), scib (400), scib-metrics (13, 36, 85), SAELens (192, 551, 584), SAEBench (8, 42), Lightning (18462) and of
+# repositories of VAEs; then single words. The right page, or pages.
+QUERIES = {
+    "different length of latent codes": "questions",
+    "pretrained models": "questions first_look",
+    "adding dataset and features": "my_encoder add_your_own",
+    "no ground-truth MNIST": "questions",
+    "num_train and batch_size of metric_dci": "coming_from",
+    "Disentanglement Metrics": "reference/metrics",
+    "bootstrapped confidence intervals for metrics": "questions",
+    "extremely slow to compute": "questions speed",
+    "using GPU Tensors slower than CPU": "accelerators",
+    "metrics returns all NaN": "questions",
+    "out-of-memory errors": "questions my_codes",
+    "benchmarking multiple embeddings of the same dataset": "my_codes compare_and_report",
+    "evaluate integration methods AnnData": "my_table",
+    "tutorial for fine-tuning an SAE": "score_a_sparse_autoencoder",
+    "train SAEs on my own model": "score_a_sparse_autoencoder",
+    "very wide SAEs memory usage": "score_a_sparse_autoencoder my_codes",
+    "load existing activations from disk": "my_codes",
+    "dead latents": "score_a_sparse_autoencoder",
+    "Low MIG and AAM metrics": "questions",
+    "mig score is only 0.06": "questions reference/metrics/mig",
+    "length of code C": "questions",
+    "metrics for latent representations": "which_metric reference/metrics",
+    "Epoch level metrics not being logged to wandb": "loggers",
+    "sequence data ground truth factor": "questions",
+    "does the dimension D of code affect the output": "questions",
+    "torchmetrics error with Multi GPU": "accelerators coming_from",
+    "gradient of metric is zero": "metric_as_a_loss",
+    "plot latent traversal": "train_a_zoo",
+    "save and load scores": "my_codes",
+    "reproduce locatello": "reproductions",
+    "object centric slots": "which_slot_holds_which_object",
+    "differentiable metric": "metric_as_a_loss",
+    "dci slow": "speed",
+}
+WORDS = {
+    "SAE": "score_a_sparse_autoencoder",
+    "tutorial": "first_look",
+    "gallery": "reference/gallery",
+    "license": "license",
+    "NaN": "questions",
+    "cell": "my_table",
+    "slow": "questions speed",
+    "transposed": "questions my_codes",
+    "confidence interval": "questions",
+    "mig": "reference/metrics/mig",
+    "unibound": "reference/metrics/unibound",
+    "evaluate": "reference/api/jaxdis",
+    "install": "first_look",
+    "disentanglement_lib": "coming_from",
+}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
     pytest.importorskip("sphinx")
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(PAGES), str(tmp_path / "site")]
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(PAGES), str(folder)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert result.returncode == 0, result.stderr
-    page = (tmp_path / "site" / "reference" / "metrics" / "mig.html").read_text(encoding="utf-8")
+    return folder
+
+
+def ranks(site, queries: dict[str, str]) -> dict[str, int]:
+    """The place of the first right page among what the search of the site finds."""
+    if shutil.which("node") is None:
+        pytest.skip("the search is a script, which node runs")
+    command = ["node", str(Path(__file__).with_name("find.js")), str(site)]
+    result = subprocess.run(command, input=json.dumps(list(queries)), capture_output=True, text=True, check=True)
+    found = {}
+    for (query, right), places in zip(queries.items(), json.loads(result.stdout), strict=True):
+        pages = [place.partition("#")[0] for place in places]
+        found[query] = min((pages.index(page) + 1 for page in right.split() if page in pages), default=99)
+    return found
+
+
+def test_newcomers_find_the_right_page(site):
+    words, questions = ranks(site, WORDS), ranks(site, QUERIES)
+    assert len(questions) >= 30
+    assert set(words.values()) == {1}, words
+    assert max(questions.values()) <= 3, questions
+    assert sum(rank == 1 for rank in questions.values()) >= len(questions) - 3, questions
+
+
+def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(site):
+    page = (site / "reference" / "metrics" / "mig.html").read_text(encoding="utf-8")
     assert "Mutual information gap" in page
     assert "<mfrac>" in page
     assert page.count('role="img"') == 1
     assert "shuffled</text>" in page
-    for file in (tmp_path / "site").rglob("*.html"):
+    assert '<meta name="description" content="How much more information' in page
+    for file in site.rglob("*.html"):
         text = file.read_text(encoding="utf-8")
         assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), file
         assert not re.search(r"<img(?![^>]*alt=\"[^\"]+)[^>]*>", text), file

@@ -1,8 +1,8 @@
 /* Questions find sections: words of a query are compared with those of titles and index entries.
 
    The search of Sphinx asks that a page has every word of a query, and that a title or an entry contains the query as
-   it stands. Here an entry counts by the share of words that it has in common with the query, and words that no page
-   has are left out. */
+   it stands. Here an entry counts by the words that it has in common with the query, those that no page has left out:
+   most if all of its own are asked for, however long the question is. Rare words count more than common ones. */
 "use strict";
 
 const FILLERS = new Set(
@@ -11,25 +11,33 @@ const FILLERS = new Set(
     + " please help question about if not has have having much many more than").split(" "),
 );
 const LEAST = 0.5; // of what a query and an entry have in common
-const [OF_ENTRY, OF_TITLE] = [40, 34]; // above what the text of a page counts
+const [OF_ENTRY, OF_TITLE, MOST_OF_OTHERS] = [40, 34, 18];
 
 function wordsOf(text, stemmer) {
   const words = text.toLowerCase().split(/[^\p{L}\p{N}_&²]+/u).filter((word) => word && !FILLERS.has(word));
   return new Set(words.map((word) => stemmer.stemWord(word)));
 }
 
-function inCommon(query, entry) {
-  const shared = [...entry].filter((word) => query.has(word)).length;
-  return shared ? (2 * shared) / (query.size + entry.size) : 0;
+/* F score that counts the share of the entry's words twice as much as that of the query's. */
+function inCommon(query, entry, sum) {
+  const shared = sum([...entry].filter((word) => query.has(word)));
+  return shared ? (1.25 * shared) / (0.25 * sum([...query]) + sum([...entry])) : 0;
 }
 
 function sectionsLike(query) {
   const stemmer = new Stemmer();
   const index = Search._index;
-  const asked = wordsOf(query, stemmer);
+  const entries = [...Object.entries(index.indexentries).map((pair) => [...pair, OF_ENTRY])];
+  entries.push(...Object.entries(index.alltitles).map((pair) => [...pair, OF_TITLE]));
+  const known = (word) => index.terms[word] !== undefined || index.titleterms[word] !== undefined;
+  const all = [...wordsOf(query, stemmer)];
+  const asked = new Set(all.some(known) ? all.filter(known) : all);
+  const pages = (word) => [index.terms[word] ?? []].flat().length + [index.titleterms[word] ?? []].flat().length;
+  const rarity = (word) => Math.log(1 + index.docnames.length / (1 + pages(word)));
+  const sum = (words) => words.reduce((total, word) => total + rarity(word), 0);
   const best = new Map();
   const weigh = (entry, places, weight) => {
-    const share = inCommon(asked, wordsOf(entry, stemmer));
+    const share = inCommon(asked, wordsOf(entry, stemmer), sum);
     if (share < LEAST) return;
     for (const [file, id] of places) {
       const name = index.docnames[file];
@@ -40,8 +48,7 @@ function sectionsLike(query) {
       if (!best.has(name) || best.get(name)[4] < score) best.set(name, result);
     }
   };
-  for (const [entry, places] of Object.entries(index.indexentries)) weigh(entry, places, OF_ENTRY);
-  for (const [title, places] of Object.entries(index.alltitles)) weigh(title, places, OF_TITLE);
+  entries.forEach(([entry, places, weight]) => weigh(entry, places, weight));
   return [...best.values()];
 }
 
@@ -57,6 +64,7 @@ function findSections() {
     const sections = sectionsLike(query);
     const names = new Set(sections.map((section) => section[0]));
     const others = found.filter((result) => !names.has(result[0]));
+    others.forEach((result) => (result[4] = Math.min(result[4], MOST_OF_OTHERS))); // parts of words are among them
     return [...others, ...sections].sort((left, right) => left[4] - right[4]); // the best is the last
   };
 }
