@@ -115,6 +115,11 @@ def _of_table(folder: Path, what: str, title: str) -> None:
         *(f".. index:: ! {term}" for term in TERMS.get(what, ())),
         "",
     ]
+    if what == "metrics":
+        lines += [
+            "[standard]: computed when you name no metric. [differentiable]: may be :doc:`a term of a loss"
+        ]
+        lines += ["</metric_as_a_loss>`. :doc:`/which_metric` helps you choose.", ""]
     for group, members in groups.items():
         lines += _heading(group[:1].upper() + group[1:], "-") if group else []
         lines += [".. list-table::", "   :widths: 30 70", ""]
@@ -400,17 +405,14 @@ def _options_in(doc: str) -> str:
 
 
 def _without_formula(doc: str) -> str:
-    """A docstring without formulas at the beginnings of paragraphs, which the page has drawn."""
+    """A docstring without the formulas that begin paragraphs, which the page has drawn."""
+    instead = {": ": "", ", ": "Here ", " with ": "With ", ". ": "", ".": ""}
 
     def rest(match: re.Match) -> str:
-        follows = match[2]
-        return (
-            {": ": "", ", ": "Here ", ". ": "", ".": ""}[follows]
-            if len(match[1]) > 24
-            else match[0]
-        )
+        return instead[match[2]] if len(match[1]) > 24 else match[0]
 
-    return re.sub(r"(?<=\n\n)``([^`]*[Σ√/][^`]*)``(: |, |\. |\.)", rest, doc)
+    formula = r"(?<=\n\n)``([^`]*[Σ√/][^`]*)``(: |, | with |\. |\.)"
+    return re.sub(formula, rest, doc)
 
 
 def _docs(doc: str) -> list[str]:
