@@ -149,6 +149,18 @@ def test_code_of_pages_is_not_clipped(page):
     assert not [line for line in lines if len(line) > WIDEST]
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_name_what_exists(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for name in set(re.findall(r"(?<![\w/])jaxdis((?:\.[A-Za-z]\w*)+)", text)):
+        thing = jaxdis
+        for part in name.removeprefix(".").split("."):
+            if part in getattr(thing, "__dataclass_fields__", ()):
+                break
+            assert hasattr(thing, part), (page, f"jaxdis{name}")
+            thing = getattr(thing, part)
+
+
 def test_the_readme_is_read_in_five_minutes():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES_OF_README
 

@@ -10,6 +10,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.test_examples import WIDEST
+
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "notebooks").glob("*.md"))]
@@ -113,6 +115,11 @@ def test_its_first_cell_says_how_to_install(path, monkeypatch):
         exec(first, {})
     [command] = re.findall(r"pip install \S+", str(raised.value))
     assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_code_is_not_clipped(path):
+    assert not [line for line in code_of(path).splitlines() if len(line) > WIDEST]
 
 
 def test_there_are_notebooks():
