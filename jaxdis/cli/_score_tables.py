@@ -257,7 +257,7 @@ def _print_several(file_scores: Mapping) -> None:
 
 def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
     room = (terminal.console().width - LONGEST_METRIC - 28) // 2  # less what the other columns need
-    names, rows = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores], []
+    names, rows, medians = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores], [], {}
     for column in _columns_of(file_scores):
         values = np.array([mean(scores[column]) if column in scores else np.nan for scores in file_scores.values()])
         if np.isnan(values).all():
@@ -267,9 +267,13 @@ def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
         name = Column.read(column, plan)
         best, worst = order if name.field in plan[name.metric].errors else order[::-1]
         ends = (f"{values[end]:.4f}\n{names[end]}" for end in (best, worst))
+        middle = np.argsort(values)[np.isfinite(values).sum() // 2]
+        medians.setdefault(name.metric, f"{column}: the median file is {list(file_scores)[middle]}")
         rows.append([folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends])
     heads = ["metric", "mean", "spread", "best", "worst"]
     terminal.print_table(heads, rows, no_wrap=True, title=f"{len(file_scores)} files")
+    for sentence in medians.values():
+        terminal.write_sentence(sentence)
 
 
 def _print_one(scores, title: str) -> None:

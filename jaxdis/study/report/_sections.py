@@ -243,15 +243,12 @@ def glossary(subject: Subject) -> str:
             entries.append(f"{anchor}{html.escape(name)}</dt><dd></dd>")
             continue
         claimed = ", ".join(dict.fromkeys(aspect for aspects in about.claims.values() for aspect in aspects))
-        source = REFERENCES[about.references[0]]
         sense = "lower is better" if metric.errors else "higher is better"
         if len(metric.errors) > 1:
             sense += f" for {', '.join(metric.errors).replace('_', ' ')}"
         facts = f"Claims to measure {claimed}; {sense}." if claimed else f"{sense.capitalize()}."
-        authors = source.authors[0].split(",")[0] + (" et al." if len(source.authors) > 2 else "")
-        if len(source.authors) == 2:
-            authors += f" and {source.authors[1].split(',')[0]}"
-        text = html.escape(f"{about.question} {facts} {authors} {source.year}.")
+        source = "".join(f" {REFERENCES[key].cited}." for key in about.references[:1])
+        text = html.escape(f"{about.question} {facts}{source}")
         entries.append(f"{anchor}{html.escape(about.title)} <small>{html.escape(name)}</small></dt><dd>{text}</dd>")
     return f"<dl>{''.join(entries)}</dl>"
 
