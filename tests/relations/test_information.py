@@ -15,11 +15,13 @@ from jaxdis.relations import RELATIONS, mutual_information, mutual_information_s
 from jaxdis.relations import _binning as binning
 from jaxdis.relations import _information as information
 from tests.golden_values import arrays, numbers
+from tests.programs import compiled_whole
 
 # Programs of many small operations.
 equal_count_bins = jax.jit(binning.equal_count_bins, static_argnames=("bins", "mode"))
 equal_width_bins = jax.jit(binning.equal_width_bins, static_argnames="bins")
 sort_columns = jax.jit(core_arrays.sort_columns)
+sampled = compiled_whole(mutual_information_sampled)
 information_of_tables = jax.jit(information.information_of_tables, static_argnums=1)
 
 
@@ -138,6 +140,7 @@ def test_bins_are_numpys():
         [
             rng.normal(size=5000),
             rng.integers(0, 25, 5000) * 0.1,  # values on edges
+            rng.integers(-5, 16, 5000) * 0.1,  # for which the quotient by the width is an ulp off
             rng.integers(0, 6, 5000),
             np.exp(rng.normal(size=5000) * 3),
         ],
@@ -261,6 +264,22 @@ def test_miller_madow_adds_half_the_occupied_cells():
     assert corrected.ceiling[0] == pytest.approx(float(plain.ceiling[0]) + 6 / 4000, abs=1e-6)
 
 
+def test_a_faint_relation_keeps_its_digits():
+    """Of 200,000 samples, each cell of two by two has 10 more or fewer than by chance."""
+    table = np.array([[[50_010, 49_990], [49_990, 50_010]]], np.float32)
+    strength, _, _ = information_of_tables(table, (2,))
+    assert strength[0, 0] == pytest.approx(2e-4**2 / 2, rel=1e-4)
+
+
+def test_a_code_in_one_bin_carries_nothing_whatever_its_weights():
+    """Beside a weight of 2²⁴ in its class and bin, small weights are lost: in the constant code's table alone."""
+    number, weights = np.arange(2000), np.ones(2000)
+    weights[:2] = 2.0**24
+    codes, values = np.c_[number > 1, np.ones(2000)].astype(np.float32), np.minimum(number, 1)
+    relation = related(codes, Factors.of(values, (2,)), RELATIONS["mutual_information"], weights=weights)
+    assert relation.strength[1, 0] == 0
+
+
 def test_weights_are_repetitions():
     rng = np.random.default_rng(3)
     codes = rng.normal(size=(400, 3)).astype(np.float32)
@@ -306,6 +325,17 @@ def test_sampled_information_of_wide_and_narrow_posteriors():
     # 100 bins and the limits at ±4 cost 0.2 %.
     assert information_at(0.5) == pytest.approx(truth, rel=3e-3)
     assert information_at(1e4) < 1e-3
+
+
+@pytest.mark.parametrize(("mean", "variance", "right"), [(0.5, 2.0, np.e / (1 + np.e)), (1.0, 1e-3, 1.0)])
+def test_two_bins_of_a_sampled_code_are_a_binary_channel(mean, variance, right):
+    """Their centers are ±2: samples lie on their mean's side with odds exp(4 mean / variance), all if these vanish."""
+    values = np.arange(60)[:, None] % 2
+    codes = (mean * (2 * values - 1)).astype(np.float32)
+    relation = sampled(codes, Factors.of(values, (2,)), bins=2, variances=np.full_like(codes, variance))
+    noise = sum(-share * np.log(share) for share in (right, 1 - right) if share > 0)
+    assert relation.strength[0, 0] == pytest.approx(np.log(2) - noise, rel=1e-5)
+    assert relation.code_ceiling[0] == pytest.approx(np.log(2), rel=1e-5)
 
 
 # A constant code still has a bin of the fixed grid, or names the commonest class: see their contracts.
