@@ -241,6 +241,11 @@ def test_threshold_accuracy_by_hand():
     assert compiled_whole(threshold_accuracy)(codes, factors).strength[0, 0] == pytest.approx(7 / 8)
 
 
+def test_several_intervals_may_name_the_same_class():
+    codes, factors = np.arange(8, dtype=np.float32)[:, None], Factors.of([0, 0, 0, 0, 0, 0, 1, 1])
+    assert compiled_whole(threshold_accuracy)(codes, factors, bins=4).strength[0, 0] == 1
+
+
 def reference_explicitness(codes, values, held_out, truth, ovr):
     """Mean area over classes and factors by scikit-learn, run to convergence."""
     means = []

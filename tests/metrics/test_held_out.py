@@ -1,11 +1,14 @@
 """Factors that do not vary among held-out samples: every row that reads these leaves them out alike, and says so."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, RELATIONS, SCORES, Factors, evaluate, relate
+from jaxdis import METRICS, RELATIONS, SCORES, Factors, Sample, evaluate, relate
 from jaxdis.metrics import Blend
+from jaxdis.relations._relation import read
 from tests.metrics.test_contracts import SHORT, shortened
+from tests.programs import compiled_whole
 
 RNG = np.random.default_rng(0)
 SIZES = (3, 2, 4)
@@ -55,6 +58,12 @@ def test_a_factor_that_is_constant_there_is_left_out(name):
     assert all(np.isfinite(value) for value in scores.values())
     notes = [text for _, text in scores.notes if text.startswith("color has one value alone in the samples")]
     assert len(notes) == bool(judged)
+
+
+def test_means_over_judged_factors_leave_it_out():
+    samples = compiled_whole(read)(*TRAIN, Sample(*TEST), None)
+    assert samples.judged.tolist() == [True, False, True]
+    assert samples.mean(jnp.array([0.2, 0.9, 0.6])) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("name", [name for name, spec in RELATIONS.items() if spec.reads.test])

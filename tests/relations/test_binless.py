@@ -6,7 +6,11 @@ import pytest
 
 from jaxdis import METRICS, RELATIONS, Factors, evaluate, relate
 from jaxdis.data import synthetic
+from jaxdis.relations import impact_intensity, mutual_information_neighbors
 from tests.golden_values import numbers
+from tests.programs import compiled_whole
+
+impact, neighbors = compiled_whole(impact_intensity), compiled_whole(mutual_information_neighbors)
 
 # The authors' form: the joint estimate alone divides, and nothing guards it.
 AUTHORS = {"capped": False, "noise": 0.0}
@@ -55,6 +59,20 @@ def test_edi_is_undefined_where_no_code_carries_information():
     assert scores["edi.explicitness"] < 0.02
     unguarded = evaluate(codes, factors, {"edi": METRICS["edi"].with_options(**AUTHORS)})
     assert unguarded["edi.compactness"] > 0  # what the guard is for: a ratio of two estimates of nothing
+
+
+def test_information_about_a_continuous_factor_is_bounded_by_the_entropy_of_its_bins():
+    values = np.random.default_rng(0).random((60, 1)).astype(np.float32)
+    relation = neighbors(values, Factors.of(values, (None,)), bins=4)
+    assert relation.strength[0, 0] == relation.ceiling[0]
+
+
+def test_the_share_of_a_perfect_code_beside_noise_is_capped():
+    """Nearest neighbors among all codes miss some of what this code says alone."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 4, (60, 1))
+    codes = np.concatenate([values, rng.normal(size=(60, 5))], axis=1).astype(np.float32)
+    assert impact(jax.random.key(0), codes, Factors.of(values, (4,))).strength[0, 0] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])

@@ -40,6 +40,12 @@ def test_a_constant_far_from_zero_relates_to_nothing():
     assert relate(codes, factors, "correlation").strength[0, 0] == 0
 
 
+def test_r2_leaves_out_a_code_that_deviates_by_a_millionth():
+    values = np.arange(40) % 2
+    codes = values[:, None] * np.array([1.9e-6, 2.1e-6], np.float32)  # whose deviations are half as much
+    np.testing.assert_allclose(relate(codes, Factors.of(values), "r2").strength[:, 0], [0, 1], atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["pearson", "spearman"])
 def test_weights_are_repetitions(representation, kind):
     codes, factors = representation

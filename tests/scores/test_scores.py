@@ -233,8 +233,19 @@ def test_joint_gap_by_hand():
     assert score("joint_gap", **given, normalize=False).score == pytest.approx(0.7 + 1.0 - 0.5 - 0.3)
 
 
+def test_joint_gap_of_inactive_codes_is_that_of_constant_ones():
+    given = {"matrix": [[0.5], [0.2]], "ceiling": [1.0], "code_ceiling": [0.7, 0.9], "active": [False, False]}
+    assert score("joint_gap", **given, normalize=False).score == pytest.approx(1)
+
+
+def test_a_mean_over_codes_leaves_out_an_inactive_one_that_is_not_finite():
+    given = {"active": [True, False], "finite": [True, False]}
+    assert score("modularity", [[0.4, 0.2], [0.1, 0.5]], **given).score == pytest.approx(0.75)
+
+
 def test_top_k_keeps_the_purest_codes():
-    matrix = np.array([[0.9, 0.1], [0.5, 0.4], [0.1, 0.9], [0.3, 0.6]])
+    """Which are not the strongest for their factor."""
+    matrix = np.array([[0.5, 0.1], [0.9, 0.8], [0.1, 0.4], [0.6, 0.7]])
     kept = score("entropy", matrix, top_k=1)
     alone = score("entropy", matrix[[0, 2]])
     assert kept.disentanglement == pytest.approx(float(alone.disentanglement), abs=1e-6)
