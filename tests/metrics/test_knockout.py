@@ -11,8 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from jaxdis import METRICS, Factors, Sample, evaluate
 from jaxdis._learners.probes import PRESETS, predict_with_probes
 from jaxdis.data import synthetic
+from jaxdis.metrics import _probe_accuracy
 from jaxdis.metrics._probe_accuracy import knockout_curve, knockout_order, knockout_table
 from tests.golden_values import numbers
+from tests.programs import compiled_whole
 from tests.relations.test_information import POPULATIONS
 
 GOLDEN = numbers("probes")["cases"]
@@ -155,6 +157,20 @@ def test_progressive_knock_out_ends_at_the_commonest_class(twins):
     np.testing.assert_allclose(curve[0], 1, atol=0.01)
     np.testing.assert_allclose(curve[:3, 0], [1, 1, curve[2, 0]], atol=0.01)
     assert curve[2, 0] < 0.5
+
+
+def test_no_probe_sees_an_inactive_code(monkeypatch):
+    """Probes that name the number of codes they see, where class 2 is the truth for .2 and class 3 for .3 of samples."""
+
+    def number_of_codes(key, codes, classes, sizes, held_out, masks, **options):
+        return jnp.broadcast_to(masks.sum(axis=1, dtype=jnp.int32)[:, None], (len(masks), len(held_out), len(sizes)))
+
+    monkeypatch.setattr(_probe_accuracy, "predict_with_probes", number_of_codes)
+    values = np.repeat([1, 2, 3, 4], [10, 20, 30, 40])[:, None]
+    codes = jnp.asarray(np.random.default_rng(0).normal(size=(100, 4)), jnp.float32)
+    sample = Sample(codes, Factors.of(values, (5,)))
+    found = compiled_whole(_probe_accuracy.nk)(jax.random.key(0), *sample[:2], test=sample, active=np.arange(4) != 1)
+    np.testing.assert_allclose([found.full[0], found.knocked[0]], [0.3, 0.2], atol=1e-6)
 
 
 def test_knocking_out_the_code_of_another_factor_loses_nothing(twins):

@@ -5,7 +5,9 @@ import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.data import synthetic
+from jaxdis.metrics._probe_accuracy import _bins_of_common_size
 from tests.golden_values import arrays, numbers
+from tests.programs import compiled_whole
 from tests.relations.test_information import POPULATIONS
 
 GOLDEN = numbers("snc")["cases"]
@@ -102,6 +104,16 @@ def test_unbalanced_separable_classes_score_one_by_common_bins():
     codes = values + 0.5 * rng.random(values.shape)
     assert score(codes, values)["snc"] == pytest.approx(1)
     assert score(codes, values, "code").part("snc.accuracy")[0] < 0.8
+
+
+def test_a_class_has_no_more_bins_than_its_count_needs():
+    """Of four bins of four samples in which the last class is the most frequent, it has two, and every other class one."""
+    classes = np.concatenate([np.tile([2, 2, 1, 0], 4), np.zeros(20)]).astype(np.int32)
+    code = np.arange(36, dtype=np.float32)
+    named = np.asarray(compiled_whole(_bins_of_common_size)(code, code, code, classes, 3, "scipy"))
+    np.testing.assert_array_equal(named.reshape(9, 4), named[::4, None].repeat(4, axis=1))
+    assert sorted(named[:16:4]) == [0, 1, 2, 2]
+    assert (named[16:] == 0).all()
 
 
 def test_independent_codes_score_zero_within_their_error():
