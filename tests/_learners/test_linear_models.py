@@ -200,6 +200,18 @@ def test_lasso_path_equals_sklearn_at_every_penalty(samples):
     np.testing.assert_allclose(path.model.weights[:, 0], alone[:, 0], atol=1e-4)
 
 
+def test_targets_that_share_a_penalty_have_the_one_that_is_best_for_all():
+    """As the indicators of a nominal factor: here of a target that a code equals and of one that is noise."""
+    rng = np.random.default_rng(1)
+    codes = rng.normal(size=(80, 2)).astype(np.float32)
+    targets = np.stack([codes[:, 0], rng.normal(size=80)], axis=1).astype(np.float32)
+    halves = codes[:40], targets[:40], codes[40:], targets[40:]
+    path = compiled_whole(linear.lasso_validated)(*halves, penalties=(0.3, 0.001), together=np.ones((2, 1), np.float32))
+    assert path.error[0, 1] < path.error[1, 1]  # noise alone takes the larger penalty
+    np.testing.assert_allclose(path.penalty, [0.001, 0.001])
+    assert path.model.weights[0, 1] != 0
+
+
 @pytest.mark.parametrize("penalty", [0.001, 0.02, 0.5])
 def test_lasso_equals_sklearn(samples, penalty):
     codes, values, _, _ = samples

@@ -130,6 +130,14 @@ def test_rare_classes_are_read_with_fewer_neighbors_and_lone_samples_left_out():
     np.testing.assert_allclose(joint_discrete(code, classes[:, None], sizes=(4,)), expected, atol=4e-3)
 
 
+def test_classes_of_two_and_three_reach_to_their_farthest_sample():
+    code = np.random.default_rng(4).normal(size=600).astype(np.float32)
+    classes = np.r_[0, 0, 1, 1, 1, 2 + (code[5:] > 0)]
+    found = discrete(code[:, None], classes.astype(np.int32)[:, None], sizes=(4,))[0, 0]
+    # A neighbor more would add ψ(2) − ψ(1) at two samples and ψ(3) − ψ(2) at three: 6e-3.
+    assert float(found) == pytest.approx(with_noise(code, classes, 0), abs=3e-4)
+
+
 def test_equal_rows_of_codes_share_their_number():
     codes = np.random.default_rng(0).integers(-1, 2, (400, 5)).astype(np.float32)
     codes = np.c_[codes, np.tile(codes[:, :1], 300)]  # a sort by 305 keys at once would compile for minutes

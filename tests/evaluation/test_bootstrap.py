@@ -3,13 +3,14 @@
 import csv
 import functools
 import io
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
+from jaxdis import METRICS, RELATIONS, Blend, Direct, Factors, Spec, evaluate, metrics
 from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
@@ -239,6 +240,23 @@ def test_weights_of_any_scale_are_worth_the_same_number_of_samples():
     repeated = Factors.of(np.repeat(np.asarray(factors.values), counts, axis=0), factors.sizes)
     weighed = evaluate(codes, factors, corrected, weights=counts)["it"]
     assert weighed == pytest.approx(evaluate(np.repeat(codes, counts, axis=0), repeated, corrected)["it"], abs=1e-5)
+
+
+class Mean(NamedTuple):
+    score: jax.Array
+
+
+@metrics.metric(distinct_samples=True)
+def mean(codes, factors) -> Mean:
+    """Give the mean of the first code."""
+    return Mean(codes[:, 0].mean())
+
+
+def test_on_halves_of_the_samples_a_mean_scatters_as_on_all_and_is_moved_to_it():
+    codes, factors = draw(np.random.default_rng(4), population(), 400)
+    scores = evaluate(codes, factors, {"mean": Direct(Spec(mean))}, bootstrap=200)
+    assert scores.error("mean") == pytest.approx(codes[:, 0].std() / 20, rel=0.2)  # 200 replicates know it to 5 %
+    assert scores.bias("mean") == pytest.approx(0, abs=1e-6)
 
 
 def test_halves_of_the_samples_must_hold_the_neighbors():

@@ -5,7 +5,8 @@ import pytest
 
 import jaxdis
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.evaluation._relation_parts import check_gaps
+from jaxdis.evaluation._relation_parts import check_gaps, joined
+from jaxdis.scores._gaps import FactorScore
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -115,6 +116,20 @@ def test_members_and_held_out_samples_are_cut_with_the_factors():
     train, held_out = alone
     expected = evaluate(CODES, train, "sap", 0, test=(CODES, held_out))["sap"]
     np.testing.assert_allclose(pair.part("sap.per_factor")[2], expected, rtol=1e-6)
+
+
+def test_a_mean_is_undefined_with_that_of_a_piece_unless_its_factors_have_one_value():
+    """The second of two members is not finite in a sample that has the first and the last factor alone."""
+    pieces = [
+        ((0, 3), Factors.of([[0, 1], [1, 0]])),
+        ((1,), Factors.of([[0], [0]], (2,))),
+        ((2,), Factors.of([[0], [1]])),
+    ]
+    means = np.array([[0.5, np.nan], [np.nan, np.nan], [0.2, 0.2]])
+    parts = [np.repeat(mean[:, None], len(places), axis=1) for mean, (places, _) in zip(means, pieces, strict=True)]
+    whole = joined(METRICS["mig"], pieces, list(map(FactorScore, means, parts)))
+    np.testing.assert_allclose(whole.score, [0.4, np.nan])
+    np.testing.assert_allclose(whole.per_factor[0], [0.5, np.nan, 0.2, 0.5])
 
 
 def test_metrics_of_codes_alone_read_all_samples():

@@ -160,7 +160,7 @@ def test_progressive_knock_out_ends_at_the_commonest_class(twins):
 
 
 def test_no_probe_sees_an_inactive_code(monkeypatch):
-    """Probes that name the number of codes they see, where class 2 is the truth for .2 and class 3 for .3 of samples."""
+    """The probes name the number of codes that they see; .2 of the samples are in class 2, and .3 in class 3."""
 
     def number_of_codes(key, codes, classes, sizes, held_out, masks, **options):
         return jnp.broadcast_to(masks.sum(axis=1, dtype=jnp.int32)[:, None], (len(masks), len(held_out), len(sizes)))

@@ -107,7 +107,7 @@ def test_unbalanced_separable_classes_score_one_by_common_bins():
 
 
 def test_a_class_has_no_more_bins_than_its_count_needs():
-    """Of four bins of four samples in which the last class is the most frequent, it has two, and every other class one."""
+    """Of four bins of four samples, half of them in the last class, this class has two, and every other one has one."""
     classes = np.concatenate([np.tile([2, 2, 1, 0], 4), np.zeros(20)]).astype(np.int32)
     code = np.arange(36, dtype=np.float32)
     named = np.asarray(compiled_whole(_bins_of_common_size)(code, code, code, classes, 3, "scipy"))
