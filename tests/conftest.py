@@ -1,4 +1,4 @@
-"""Strict numerics for every test: no silent promotion, two CPU devices, one compilation cache for all runs."""
+"""Strict numerics for every test: no silent promotion, one compilation cache for all runs."""
 
 import collections
 import gc
