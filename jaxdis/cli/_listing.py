@@ -81,7 +81,7 @@ def _of_metric(name: str, metric) -> Row:
 
 
 def _facts(metric) -> str:
-    """What a metric reads and how to read it, as a list."""
+    """What a metric reads and how to read it, as a list; what it does not read has no line."""
     from jaxdis.metrics._plan import without_order
 
     source, about = metric.source, metric.about
@@ -98,13 +98,13 @@ def _facts(metric) -> str:
     facts = {
         "Best value": "the lowest" if "score" in metric.errors else "the highest",
         "Without information": chance if about.chance else "not stated: the metric does not read factors",
-        "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "not read",
-        "Held-out samples": "needed" if source.reads.test else "not read",
-        "Posterior variances": "read if they are given" if source.reads.variances else "not read",
+        "Factors": f"{factors}; those without an order {without_order(source)}" if about.reads_factors else "",
+        "Held-out samples": "needed" if source.reads.test else "",
+        "Posterior variances": "read if they are given" if source.reads.variances else "",
         "Gradient with respect to codes": gradient,
-        "Simulator": "used by evaluate_encoder and jaxdis score ZOO to fix factors" if about.intervenes else "not used",
+        "Simulator": "used by evaluate_encoder and jaxdis score ZOO to fix factors" if about.intervenes else "",
     }
-    return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
+    return "\n".join(f"- {name}: {fact}." for name, fact in facts.items() if fact)
 
 
 def _costs(metric) -> str:

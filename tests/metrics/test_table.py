@@ -63,9 +63,9 @@ def test_a_whole_row_and_its_bibtex_are_listed(capsys):
 @pytest.mark.parametrize(
     ("name", "facts"),
     [
-        ("mig", ("Best value: the highest", "discrete or continuous", "less than 0.1 s", "Simulator: not used")),
-        ("jemmig", ("Posterior variances: read if they are given", "Held-out samples: not read")),
-        ("total_correlation", ("Best value: the lowest", "Factors: not read")),
+        ("mig", ("Best value: the highest", "discrete or continuous", "less than 0.1 s")),
+        ("jemmig", ("Posterior variances: read if they are given",)),
+        ("total_correlation", ("Best value: the lowest", "the metric does not read factors")),
         ("snc", ("discrete ones only; continuous ones are left out; those without", "Held-out samples: needed")),
         ("irs", ("unless factor_bins cuts them", "Simulator: used by evaluate_encoder")),
         ("dci", (f"about {usual_seconds(METRICS['dci']):.2g} s",)),
@@ -77,6 +77,17 @@ def test_a_row_says_what_the_metric_needs(name, facts, capsys, monkeypatch):
     printed = capsys.readouterr().out
     for fact in facts:
         assert fact in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("mig", ("Held-out", "Posterior", "Simulator")), ("jemmig", ("Held-out",)), ("total_correlation", ("Factors",))],
+)
+def test_a_row_has_no_line_about_what_the_metric_does_not_read(name, words, capsys):
+    assert main(["list", "metrics", name]) == 0
+    printed = capsys.readouterr().out
+    for word in words:
+        assert f"- {word}" not in printed
 
 
 def test_every_metric_that_intervenes_does_so_in_a_simulator():
