@@ -149,6 +149,18 @@ def test_code_of_pages_is_not_clipped(page):
     assert not [line for line in lines if len(line) > WIDEST]
 
 
+def test_code_of_docstrings_is_not_clipped():
+    """As pages show it, with its prompts."""
+    lines = [
+        (path.name, line.strip())
+        for path in (ROOT / "jaxdis").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.lstrip().startswith((">>> ", "... "))
+    ]
+    assert len(lines) > 50
+    assert not [place for place in lines if len(place[1]) > WIDEST]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_name_what_exists(page):
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """Factors → images: data sets rendered by pure functions, and the official files with the same interface.
 
 >>> space, render = jaxdis.data.dsprites()
->>> images = render(space.sample(jax.random.key(0), 64))  # [64, 64, 64, 1], float32 in [0, 1]
+>>> images = render(space.sample(jax.random.key(0), 64))  # [64, 64, 64, 1] in [0, 1]
 """
 
 from jaxdis.data import synthetic

@@ -246,7 +246,7 @@ class Monitor:
       ...     for batch in np.split(values.astype(np.float32), 4):
       ...         monitor.update(batch)  # the codes of a batch
       ...     if (scores := monitor.compute()) is not None:
-      ...         log.append(scores.to_dict(prefix="val/"))  # with Weights & Biases: wandb.log(…)
+      ...         log.append(scores.to_dict(prefix="val/"))  # or wandb.log(…)
       >>> len(log), list(log[0])
       (2, ['val/mig', 'val/mcc'])
 

@@ -52,8 +52,8 @@ class Scores(ScoreCore):
       evaluation: how the scores were computed: versions, metrics with their options, how many samples, key.
 
     Example:
-      >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
-      >>> scores = jaxdis.evaluate(np.stack([values, -values]), values, "mig", members=["plain", "negated"])
+      >>> values, names = np.arange(200)[:, None] % [2, 3], ["plain", "negated"]
+      >>> scores = jaxdis.evaluate(np.stack([values, -values]), values, "mig", members=names)
       >>> scores["negated"]["mig"] == scores[1]["mig"] == scores["mig"][1]
       np.True_
       >>> scores.to_pandas(long=True).factor.dropna().tolist()
@@ -162,8 +162,8 @@ class Scores(ScoreCore):
           by: a column; one that is an error is best when it is low. When None, ``mean_rank`` over all columns decides.
 
         Example:
-          >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
-          >>> scores = jaxdis.evaluate(np.stack([0 * values, values]), values, "mcc", members=["constant", "true"])
+          >>> true, names = np.arange(200)[:, None] % [2, 3], ["constant", "true"]
+          >>> scores = jaxdis.evaluate(np.stack([0 * true, true]), true, "mcc", members=names)
           >>> [(row["rank"], row["member"]) for row in scores.rank("mcc")]
           [(1, 'true'), (2, 'constant')]
         """
@@ -182,8 +182,8 @@ class Scores(ScoreCore):
         """Take the scores of the member that is best by a column; ``best("mig").members[0]`` says which it is.
 
         Example:
-          >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
-          >>> scores = jaxdis.evaluate(np.stack([0 * values, values]), values, "mcc", members=["constant", "true"])
+          >>> true, names = np.arange(200)[:, None] % [2, 3], ["constant", "true"]
+          >>> scores = jaxdis.evaluate(np.stack([0 * true, true]), true, "mcc", members=names)
           >>> scores.best("mcc").members[0]["member"]
           'true'
         """

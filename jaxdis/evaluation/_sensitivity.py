@@ -137,8 +137,7 @@ def sensitivity(
 ) -> Sensitivity:
     """Compute how far a zoo's ranking by each metric depends on options, samples and seeds.
 
-    All choices are combined, and each combination costs one evaluation; metrics and their settings share what they
-    read.
+    All choices are combined, and each combination costs one evaluation, in which metrics share what they read.
 
     Args:
       codes: ``[m, n, d]``, at least three members.
@@ -166,7 +165,8 @@ def sensitivity(
 
     Example:
       >>> codes, factors, _ = jaxdis.data.example()
-      >>> jaxdis.sensitivity(codes, factors, ["mig", "sap_r2"], options={"bins": (10, 40)}, samples=(500, 2000))
+      >>> choices = {"options": {"bins": (10, 40)}, "samples": (500, 2000)}
+      >>> jaxdis.sensitivity(codes, factors, ["mig", "sap_r2"], **choices)
       mig: bins matters most: it reverses up to 5.5% of pairs (τ = 0.89), with 1.2% of the members' variance
       sap_r2: samples matters most: it reverses up to 4.8% of pairs (τ = 0.90), with 0.5% of the members' variance
     """

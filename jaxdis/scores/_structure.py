@@ -40,9 +40,9 @@ class Structure:
     Reference: Dang-Nhu 2022, App. B.2 (structures as relations).
 
     Example:
-      >>> structure = Structure.slots(5, 16, objects=4, properties=("red", "green", "blue", "x", "y"))
+      >>> structure = Structure.slots(5, 16, objects=4, properties=("red", "green", "x", "y"))
       >>> structure.groups("factors", "property").names
-      (('red',), ('green',), ('blue',), ('x',), ('y',))
+      (('red',), ('green',), ('x',), ('y',))
     """
 
     levels: tuple[str, ...]

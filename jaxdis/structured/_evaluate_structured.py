@@ -156,12 +156,11 @@ def evaluate_structured(
 
     Example:
       >>> rng = np.random.default_rng(0)
-      >>> structure = jaxdis.structured.Structure.slots(3, 4, objects=2, properties=("x", "y"))
-      >>> factors = rng.normal(size=(200, 4)).astype(np.float32)  # x and y of the first object, then of the second
-      >>> slots = np.concatenate([factors.reshape(200, 2, 2), np.zeros((200, 1, 2), np.float32)], axis=1)
-      >>> scores = jaxdis.evaluate_structured(
-      ...     np.tile(slots, 2), jaxdis.Factors.of(factors, sizes=(None,) * 4), structure
-      ... )
+      >>> levels = jaxdis.structured.Structure.slots(3, 4, objects=2, properties=("x", "y"))
+      >>> places = rng.normal(size=(200, 4)).astype(np.float32)  # x and y of two objects
+      >>> slots = np.pad(places.reshape(200, 2, 2), ((0, 0), (0, 1), (0, 0)))  # one is empty
+      >>> factors = jaxdis.Factors.of(places, sizes=(None,) * 4)
+      >>> scores = jaxdis.evaluate_structured(np.tile(slots, 2), factors, levels)
       >>> picture = jaxdis.plots.hinton(scores.part("object.joint"), ("first", "second"))
     """
     request = SlotRequest.of(**locals())

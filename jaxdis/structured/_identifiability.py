@@ -48,8 +48,8 @@ def block_identifiability(
 
     >>> values = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
     >>> factors, codes = jaxdis.Factors.of(values, (None, None)), values[:, ::-1]
-    >>> train, test = np.arange(200), np.arange(200, 300)
-    >>> how = {"blocks": ((0,), (1,)), "factor_blocks": ((0,), (1,)), "regression": "linear"}
+    >>> train, test, each = np.arange(200), np.arange(200, 300), ((0,), (1,))
+    >>> how = {"blocks": each, "factor_blocks": each, "regression": "linear"}
     >>> found = jax.jit(lambda codes, other: jaxdis.structured.block_identifiability(
     ...     codes, factors.take(train), test=(other, factors.take(test)), **how,
     ... ))(codes[train], codes[test])  # fmt: skip
