@@ -21,8 +21,12 @@ from jaxdis._core.references import REFERENCES
 from jaxdis.cli._listing import rows_of
 from jaxdis.evaluation._costs import Size, seconds_at
 from jaxdis.metrics import METRICS, Blend
-from jaxdis.metrics._metric_table import PRESETS
-from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS, without_order
+from jaxdis.metrics._plan import (
+    PRESETS,
+    STANDARD,
+    STANDARD_OF_ENCODERS,
+    without_order,
+)
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness import printed_in
 

@@ -1,6 +1,8 @@
 """The documentation: what its pages include exists, all are in the contents, and it builds without warnings."""
 
+import ast
 import html
+import importlib
 import importlib.util
 import json
 import re
@@ -56,6 +58,18 @@ def test_links_lead_to_files_and_sections_that_exist():
                 assert section in slugs, (page.name, target)
             found += 1
     assert found > 20
+
+
+def test_what_builds_the_site_imports_names_that_exist():
+    """Only a slow test builds it."""
+    for path in PAGES.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("jaxdis"):
+                module = importlib.import_module(node.module)
+                assert not [name.name for name in node.names if not hasattr(module, name.name)], (
+                    path.name,
+                    node.module,
+                )
 
 
 def test_every_metric_has_formulas():
