@@ -10,6 +10,8 @@ from sphinx.transforms import SphinxTransform
 FOLDED = re.compile(r"reference/api/")
 FOLDED_SECTIONS = {"measurements": 2, "contributing": 2, "changelog": 3}
 MOST_OF_A_DESCRIPTION = 160
+# Signatures with more characters show so many, and all within what folds.
+LONG_SIGNATURE, SHOWN_OF_IT = 120, 60
 # Words by which notebooks, and tables that programs write, are found; other pages have them in directives.
 TERMS = {
     "add_your_own": "custom metric, own metric, own loss, own objective, extend the library, plugin",
@@ -85,14 +87,46 @@ def fold(app, doctree, name: str) -> None:
         return
     for content in list(doctree.findall(addnodes.desc_content)):
         outer = isinstance(content.parent.parent, nodes.section | nodes.document)
-        if outer and len(content) > 1:
-            content.insert(
-                1,
-                nodes.raw(
-                    "", "<details><summary>Arguments and more</summary>", format="html"
-                ),
-            )
+        signature = _shortened(content.parent) if outer else []
+        if outer and (len(content) > 1 or signature):
+            begin = "<details><summary>Arguments and more</summary>"
+            content[1:1] = [nodes.raw("", begin, format="html"), *signature]
             content.append(nodes.raw("", "</details>", format="html"))
+
+
+def _shortened(entry) -> list:
+    """Cut a long list of arguments; what is returned shows all of them, an argument in a line."""
+    arguments = entry.next_node(addnodes.desc_parameterlist)
+    if arguments is None or len(arguments.astext()) <= LONG_SIGNATURE:
+        return []
+    whole = _joined([argument.astext() for argument in arguments])
+    name = entry.next_node(addnodes.desc_name).astext()
+    listed = "".join(f"    {', '.join(parts)},\n" for parts in whole).replace(
+        ", )", ",)"
+    )
+    shown, length = 0, 0
+    for parts in whole:
+        length += len(", ".join(parts)) + 2
+        if length > SHOWN_OF_IT:
+            break
+        shown += len(parts)
+    del arguments[shown:]
+    arguments.append(addnodes.desc_parameter("", "", addnodes.desc_sig_name("", "…")))
+    text = f"{name}(\n{listed})"
+    return [nodes.literal_block(text, text, language="text")]
+
+
+def _joined(parts: list[str]) -> list[list[str]]:
+    """Sphinx cuts arguments at each comma where a default is not Python, also within parentheses."""
+    arguments: list[list[str]] = []
+    depth = 0
+    for part in parts:
+        if depth == 0:
+            arguments.append([])
+        arguments[-1].append(part)
+        depth += sum(part.count(sign) for sign in "([{")
+        depth -= sum(part.count(sign) for sign in ")]}")
+    return arguments
 
 
 def _depth(node) -> int:
