@@ -4,8 +4,10 @@ import functools
 import importlib
 import inspect
 import json
+import math
 import re
 import shutil
+import statistics
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape as as_text
@@ -202,6 +204,8 @@ def _sources(row) -> list[str]:
     ]
 
 
+# What objectives of the example are called.
+OBJECTIVES = {"beta": "β-VAE", "beta_tc": "β-TCVAE", "dip_ii": "DIP-VAE-II"}
 # Samples × codes for which a page says how long a metric takes.
 SIZES = ((1_000, 10), (10_000, 10), (100_000, 10), (10_000, 100), (10_000, 1_000))
 DSPRITES = (3, 6, 40, 32, 32)
@@ -229,6 +233,7 @@ def _page_of_metric(row, metric) -> list[str]:
         "",
         *(f"   {line}" for line in printed.splitlines()),
         "",
+        *_of_zoo(name),
     ]
     formulas = _formulas(name)
     lines += [*(_heading("Formula", "-") if formulas else []), *formulas]
@@ -555,6 +560,82 @@ def _misleads(
     return lines
 
 
+# Of pictures: the width of words at the left and of what is drawn beside them, and the height of a line.
+LEFT, WIDTH, STEP = 100, 340, 17
+
+
+def _of_zoo(name: str) -> list[str]:
+    """A picture of a metric's scores of all models of the example, from what ``outputs.py`` records."""
+    columns, objectives = _scores_of_zoo()
+    own = {
+        column: numbers
+        for column, numbers in columns.items()
+        if column.partition(".")[0] == name and any(map(math.isfinite, numbers))
+    }
+    if not own:
+        return []
+    words = "All 30 models of the example, a point each. Filled ones are those above, lines are medians:"
+    pictures = (f"   {_points(column, objectives, own[column])}" for column in own)
+    return [words, "", ".. raw:: html", "", *pictures, ""]
+
+
+@functools.cache
+def _scores_of_zoo() -> tuple[dict[str, list[float]], list[str]]:
+    """The recorded columns, and each model's objective."""
+    *_, table = jaxdis.data.example()
+    recorded = json.loads(outputs.ZOO.read_text(encoding="utf-8"))
+    return recorded, [OBJECTIVES[row["objective"]] for row in table]
+
+
+def _points(column: str, objectives: Sequence[str], numbers: Sequence[float]) -> str:
+    """A row of points for each objective, as a picture in the color of the text."""
+    finite = [number for number in numbers if math.isfinite(number)]
+    low, high = min(0.0, *finite), max(0.0, *finite)
+    if high == 0 or 0.3 < high < 1:  # of small scores, what is there fills the width
+        high = 1.0
+
+    def at(value: float) -> float:
+        return LEFT + WIDTH * (value - low) / (high - low)
+
+    drawn = [f'<text x="{LEFT}" y="11" font-weight="bold">{as_text(column)}</text>']
+    rows = list(dict.fromkeys(objectives))
+    for place, row in enumerate(rows, 1):
+        y = place * STEP + 7
+        own = [
+            (at(number), model in outputs.MODELS)
+            for model, number in enumerate(numbers)
+            if objectives[model] == row and math.isfinite(number)
+        ]
+        drawn += [
+            f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{as_text(row)}</text>',
+            f'<path d="M{LEFT} {y}h{WIDTH}" stroke="currentColor" opacity=".2"/>',
+        ]
+        drawn += [
+            f'<circle cx="{x:.1f}" cy="{y}" r="3.5" stroke="currentColor" fill-opacity="{".8" if called else ".15"}"/>'
+            for x, called in own
+        ]
+        if own:
+            middle = statistics.median(x for x, _ in own)
+            drawn += [
+                f'<path d="M{middle:.1f} {y - 7}v14" stroke="currentColor" stroke-width="2"/>'
+            ]
+    y = (len(rows) + 1) * STEP + 8
+    drawn += [
+        f'<text x="{at(value):.1f}" y="{y}" text-anchor="middle">{value:.3g}</text>'
+        for value in (low, (low + high) / 2, high)
+    ]
+    said = f"{as_text(column)} of {len(numbers)} models, by objective: {min(finite):.2g} to {max(finite):.2g}"
+    return _picture(f"Points: {said}", drawn, y + 6)
+
+
+def _picture(label: str, drawn: Sequence[str], height: int) -> str:
+    """What is drawn, in the color of the text, with words for those who do not see it."""
+    size = f'viewBox="0 0 {LEFT + WIDTH + 60} {height}" width="{LEFT + WIDTH + 60}"'
+    style = 'font-size="11" font-family="inherit" fill="currentColor" style="max-width: 100%; margin: 1em 0"'
+    begin = f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" {size} {style}>'
+    return f"{begin}{''.join(drawn)}</svg>"
+
+
 def _bars(column: str, cases: Sequence[str], cells: Sequence[str]) -> str:
     """Bars with intervals, as a picture in the color of the text."""
     numbers = [[float(number) for number in cell.split(" ± ")] for cell in cells]
@@ -563,28 +644,23 @@ def _bars(column: str, cases: Sequence[str], cells: Sequence[str]) -> str:
         [half[0] if half else 0.0 for _, *half in numbers],
     )
     low, high = min(0.0, *means), max(1.0, *means)
-    left, width, step = 100, 340, 17
 
     def at(value: float) -> float:
-        return left + width * (min(max(value, low), high) - low) / (high - low)
+        return LEFT + WIDTH * (min(max(value, low), high) - low) / (high - low)
 
-    drawn = [f'<text x="{left}" y="11" font-weight="bold">{as_text(column)}</text>']
+    drawn = [f'<text x="{LEFT}" y="11" font-weight="bold">{as_text(column)}</text>']
     for place, (case, mean, half) in enumerate(
         zip(cases, means, halves, strict=True), 1
     ):
-        y, ends = place * step, sorted((at(0), at(mean)))
+        y, ends = place * STEP, sorted((at(0), at(mean)))
         drawn += [
-            f'<text x="{left - 8}" y="{y + 11}" text-anchor="end">{as_text(case)}</text>',
+            f'<text x="{LEFT - 8}" y="{y + 11}" text-anchor="end">{as_text(case)}</text>',
             f'<rect x="{ends[0]:.1f}" y="{y + 2}" width="{ends[1] - ends[0]:.1f}" height="11" opacity=".45"/>',
             f'<path d="M{at(mean - half):.1f} {y + 7}H{at(mean + half):.1f}" stroke="currentColor"/>',
-            f'<text x="{left + width + 8}" y="{y + 11}">{mean:.2f}</text>',
+            f'<text x="{LEFT + WIDTH + 8}" y="{y + 11}">{mean:.2f}</text>',
         ]
-    size = f'viewBox="0 0 {left + width + 60} {(len(cases) + 1) * step + 4}" width="{left + width + 60}"'
-    label = (
-        f'aria-label="Bars: scores of {as_text(column)} in {len(cases)} planted cases"'
-    )
-    style = 'font-size="11" font-family="inherit" fill="currentColor" style="max-width: 100%; margin: 1em 0"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {label} {size} {style}>{"".join(drawn)}</svg>'
+    label = f"Bars: scores of {as_text(column)} in {len(cases)} planted cases"
+    return _picture(label, drawn, (len(cases) + 1) * STEP + 4)
 
 
 def _of_presets(folder: Path) -> None:

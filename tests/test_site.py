@@ -103,6 +103,19 @@ def test_metrics_say_what_their_calls_print():
         assert_printed(found, stated[name])
 
 
+def test_figures_of_metrics_show_what_is_computed():
+    """Of a quick metric; of all, the models in calls have the numbers that these print."""
+    shown = json.loads(outputs.ZOO.read_text(encoding="utf-8"))
+    stated = json.loads(outputs.RECORD.read_text(encoding="utf-8"))
+    lines = dict(line.split(" ", 1) for text in stated.values() for line in text.splitlines())
+    assert shown.keys() == lines.keys()
+    for column, numbers in lines.items():
+        assert len(shown[column]) == 30
+        called = [shown[column][model] for model in outputs.MODELS]
+        assert called == pytest.approx([float(number) for number in numbers.split()], rel=0.006, abs=0.006), column
+    assert shown["mig"] == pytest.approx(outputs.of_zoo(["mig"])["mig"], rel=0.01, abs=1e-3)
+
+
 def test_all_metrics_say_what_their_calls_print():
     stated = json.loads(outputs.RECORD.read_text(encoding="utf-8"))
     for name, found in outputs.computed(list(METRICS)).items():
@@ -200,7 +213,8 @@ def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(site):
     page = (site / "reference" / "metrics" / "mig.html").read_text(encoding="utf-8")
     assert "Mutual information gap" in page
     assert "<mfrac>" in page
-    assert page.count('role="img"') == 1
+    assert page.count('role="img"') == 2
+    assert page.count('r="3.5"') == 30  # points; the theme has circles, too
     assert "shuffled</text>" in page
     assert '<meta name="description" content="How much more information' in page
     for file in site.rglob("*.html"):
