@@ -135,6 +135,18 @@ def let_programs_go():
         gc.collect()
 
 
+# Files share programs until a worker holds so much: two workers fit a machine of 8 GB.
+MOST_BYTES = 2_500_000_000
+
+
+def resident_bytes() -> int:
+    """How much memory this process holds; 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+    except OSError:
+        return 0
+
+
 # The programs that the file at hand has compiled, by name.
 PROGRAMS = collections.Counter()
 # How many the quick tests of a file may compile, half as many more than they do, since what an earlier file has made
@@ -156,6 +168,9 @@ def programs_of_file(request):
     """Compare their number with the file's budget: one shape for a table of cases is one program."""
     PROGRAMS.clear()
     yield
+    if resident_bytes() > MOST_BYTES:
+        jax.clear_caches()
+        gc.collect()
     file, count = request.node.nodeid, PROGRAMS.total()
     budget = BUDGETS.get(file, FEW)
     others = {"JAXDIS_TESTS", "JAX_ENABLE_X64", platforms.FORMS_VARIABLE} & set(os.environ)
