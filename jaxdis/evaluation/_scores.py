@@ -169,7 +169,8 @@ class Scores(ScoreCore):
         """
         from scipy.stats import rankdata
 
-        columns = {name: np.atleast_1d(np.asarray(self._column(name), float)) for name in ([by] if by else self)}
+        wanted = self if by is None else [by]
+        columns = {name: np.atleast_1d(np.asarray(self._column(name), float)) for name in wanted}
         falling = [column if lower_is_better(name) else -column for name, column in columns.items()]
         ranks = np.mean([rankdata(np.nan_to_num(column, nan=np.inf), method="min") for column in falling], axis=0)
         decides, numbers = ("mean_rank", ranks) if by is None else (by, columns[by])

@@ -255,8 +255,9 @@ def test_members_are_ranked_by_a_column_or_by_all():
     assert [(row["rank"], row["member"]) for row in scores.rank("mig")] == [(1, "b"), (1, "c"), (3, "a"), (4, "d")]
     assert scores.best("mig").members == ({"member": "b"},)
     assert [row["member"] for row in scores.rank()] == ["b", "d", "c", "a"]
-    with pytest.raises(KeyError, match="no column 'dci'"):
-        scores.rank("dci")
+    for name in ("dci", ""):
+        with pytest.raises(KeyError, match=f"no column '{name}'"):
+            scores.rank(name)
     with pytest.raises(ValueError, match="which is NaN for all"):
         scores["d"].best("mig")
 

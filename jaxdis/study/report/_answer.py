@@ -160,6 +160,8 @@ def _stopped(subject: Subject) -> str:
 
 def _lead_in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
     first, second = (html.escape(settings[row]) for row in (gap.best, gap.second))
+    if gap.difference == 0:
+        return f"{MEANING[aspect][1]}: {first} and {second} tie. "
     if math.isnan(gap.p):
         certainty = "three seeds or more could tell this from noise"
     elif gap.p < LEVEL:

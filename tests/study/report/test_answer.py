@@ -66,6 +66,8 @@ def test_one_seed_ranks_but_is_sure_of_nothing():
 def test_settings_that_share_the_best_rank_are_all_named():
     said = answer(subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.3, 0.3]))))
     assert "<strong>β-VAE, β = 4</strong> and <strong>β-TCVAE, β = 4</strong> share the best average rank of 3" in said
+    assert "Compactness: β-VAE, β = 4 and β-TCVAE, β = 4 tie." in said
+    assert "leads" not in said
 
 
 def test_members_whose_training_stopped_are_mentioned():
