@@ -9,11 +9,11 @@ import time
 
 import pytest
 
+from jaxdis._core.store import publish
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Store, Study, Training
 from jaxdis.study._definition import cells, encode_spec, score_spec, train_spec
 from jaxdis.study._run_study import run, status
-from jaxdis.study._store import publish
 from jaxdis.study._trained_work import TrainedWork
 
 METRICS = ("mig", "mig_sup", "med", "modularity", "sap_r2", "rmig", "mcc", "amari")

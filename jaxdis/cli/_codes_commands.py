@@ -142,7 +142,7 @@ class Compare:
 
     def _sets(self) -> tuple[list, bool]:
         """The sets, where folders with codes are scored, and whether any was."""
-        from jaxdis.study._store import Store
+        from jaxdis._core.store import Store
 
         folders = [text for text in self.sets if Path(text).is_dir()]
         of_studies = {text: Path(text) / "results.csv" for text in folders if Store(Path(text)).begun}

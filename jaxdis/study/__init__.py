@@ -2,10 +2,10 @@
 
 import importlib
 
+from jaxdis._core.store import Store, StoreError
 from jaxdis.study import _definition as _library
 from jaxdis.study._definition import Sampling, Study, Training
 from jaxdis.study._run_study import WORKS, Work, run, status, work_of
-from jaxdis.study._store import Store, StoreError
 from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.certificate import Calibration
 

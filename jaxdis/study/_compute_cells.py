@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxdis import models
+from jaxdis._core.store import Store, cell_id, clear, lock_of, locked
 from jaxdis.data import DATASETS, FactorSpace
 from jaxdis.data._factor_space import RandomCells
 from jaxdis.encoders._evaluate_slots import DrawnScenes, MemberSlots, slots_of_zoo, slots_scored
@@ -20,7 +21,6 @@ from jaxdis.models._zoo import concatenate
 from jaxdis.models.training._train import OtherRunError
 from jaxdis.study._definition import Member, Sampling, Study, Training, encode_spec, score_spec, train_spec
 from jaxdis.study._run_study import Batch, Updates
-from jaxdis.study._store import Store, cell_id, clear, lock_of, locked
 
 # Images rendered at one time; 64 × 64 × 3 floats of these are 25 MB.
 RENDER_BATCH = 512

@@ -12,6 +12,8 @@ import numpy as np
 
 from jaxdis._core.display import html_table
 from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, checked_value, names_of
+from jaxdis._core.store import cell_id, ids_of_children
+from jaxdis._core.version import NUMERICS
 from jaxdis.data import DATASETS, DataSource
 from jaxdis.encoders._evaluate_slots import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
@@ -22,10 +24,6 @@ from jaxdis.models import Config, Members, Mlp, Slots, Vae, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
 from jaxdis.models.training._train import checked_keep
-from jaxdis.study._store import cell_id, ids_of_children
-
-# Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
-NUMERICS = 16
 
 # Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8

@@ -10,7 +10,7 @@ from jaxdis._core import runtime
 from jaxdis._core.files import full, is_full
 from jaxdis._core.options import shown
 from jaxdis._core.precision import single_precision
-from jaxdis.study._store import KINDS, Store, clear_all
+from jaxdis._core.store import KINDS, Store, clear_all
 
 Updates = Callable[[float], None]
 

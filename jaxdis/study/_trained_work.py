@@ -17,6 +17,7 @@ import numpy as np
 
 from jaxdis._core.files import read_csv_columns, write_csv
 from jaxdis._core.resources import live_bytes, operations
+from jaxdis._core.store import KINDS, Store, number, publish
 from jaxdis.data import DATASETS
 from jaxdis.encoders._evaluate_slots import SlotMetric
 from jaxdis.evaluation._costs import Size, bytes_of, usual_seconds
@@ -30,7 +31,6 @@ from jaxdis.models.training._train import begin, resolved_config, update
 from jaxdis.study import _compute_cells
 from jaxdis.study._definition import ROLES, Member, Study, Training, cells
 from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, status, work_of
-from jaxdis.study._store import KINDS, Store, number, publish
 from jaxdis.study.report._answer import digest
 from jaxdis.study.report._subject import Subject
 

@@ -21,6 +21,7 @@ from jaxdis._core import executor
 from jaxdis._core.files import write_csv
 from jaxdis._core.options import Count, Share, check_fields
 from jaxdis._core.precision import single_precision
+from jaxdis._core.store import Store, cell_id, number, publish
 from jaxdis.data import synthetic
 from jaxdis.evaluation._member import MemberCodes, Shared, scalars, score_member
 from jaxdis.metrics import METRICS, Metric
@@ -28,7 +29,6 @@ from jaxdis.metrics._metric import ASPECTS, TRAIN_SHARE, Column, prepared_for, s
 from jaxdis.metrics._plan import Plan, plan_of
 from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, run
-from jaxdis.study._store import Store, cell_id, number, publish
 from jaxdis.study._trained_work import RECORD_BYTES, score_seconds
 
 __all__ = ["Calibration", "CalibrationWork", "Certificate", "Response", "calibrate", "responses"]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from jaxdis._core.store import Store
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.data._data_source import sources_of
@@ -23,7 +24,6 @@ from jaxdis.models._config import describe, restored
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store
 from tests.data.publishers import (
     CARS,
     TOYS,
@@ -139,7 +139,7 @@ import sys
 from jaxdis._core import runtime
 runtime.use_compilation_cache()
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store
+from jaxdis._core.store import Store
 from tests.data.test_source import SMALLER, study_on
 for module, attribute, value in SMALLER:
     setattr(module, attribute, value)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jaxdis._core.spec import Spec
+from jaxdis._core.store import Store
 from jaxdis.data import DataSource
 from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.metrics import Direct
@@ -19,7 +20,6 @@ from jaxdis.study import STUDIES
 from jaxdis.study._compute_cells import novel_samples_of, samples_of
 from jaxdis.study._definition import Study, cells
 from jaxdis.study._run_study import run, work_of
-from jaxdis.study._store import Store
 
 LASSO = Direct(Spec(lasso_regression))
 FOREST = Direct(Spec(forest_regression)).with_options(depth=(2, 3), trees=2, max_bins=8)

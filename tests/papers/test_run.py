@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from jaxdis import plots
+from jaxdis._core.store import canonical
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, csv_rows, in_spreads, render, section
 from jaxdis.papers.harness._paper import Paper, Piece, floats, reproduce
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
 from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
-from jaxdis.study._store import canonical
 from tests.study.tiny import tiny
 
 CALLS: list[int] = []

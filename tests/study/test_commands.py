@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
+from jaxdis._core.store import Store
 from jaxdis.cli import main
-from jaxdis.study._store import Store
 
 QUICK = ("quickstart", "--steps", "2", "--train-samples", "60", "--test-samples", "30", "--metrics", "mig,modularity")
 SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--train-samples", "60", "--parts", "cases")

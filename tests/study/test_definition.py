@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
+from jaxdis._core.store import Store, cell_id
 from jaxdis.data import DATASETS
 from jaxdis.data._factor_space import RandomCells
 from jaxdis.metrics._plan import NOT_IN_STUDIES
@@ -15,7 +16,6 @@ from jaxdis.study import STUDIES, Sampling, Study, Training, status, work_of
 from jaxdis.study import _compute_cells as compute
 from jaxdis.study._definition import cells, encode_spec, metric_of, score_spec, study_plan, train_spec
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store, cell_id
 from jaxdis.study._trained_work import SCORE_SECONDS, model_cost, plan
 from tests.study.tiny import tiny
 

@@ -11,6 +11,7 @@ import pytest
 from jaxdis import METRICS
 from jaxdis._core.files import read_csv_columns
 from jaxdis._core.spec import Spec
+from jaxdis._core.store import Store
 from jaxdis.metrics import Direct
 from jaxdis.metrics._between_members import Udr, udr
 from jaxdis.models import load
@@ -19,7 +20,6 @@ from jaxdis.study import Sampling
 from jaxdis.study import _compute_cells as compute
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store
 from tests.study.tiny import tiny
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from jaxdis._core.store import Store
 from jaxdis.study._executors import Processes, opened
 from jaxdis.study._run_study import run, status
-from jaxdis.study._store import Store
 from tests.study.tiny import tiny
 
 dask = pytest.importorskip("distributed")

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from jaxdis._core import store
+from jaxdis._core.store import Store
 from jaxdis.metrics import METRICS
 from jaxdis.study import _compute_cells as compute
-from jaxdis.study import _store as store
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store
 from jaxdis.study.report._report import write_report
 from tests.study.tiny import tiny
 
@@ -69,7 +69,7 @@ def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
         assert (first, second) == (True, False)
     with store.locked(path, wait=False) as third:
         assert third
-    program = "import sys, time; from pathlib import Path; from jaxdis.study import _store\n"
+    program = "import sys, time; from pathlib import Path; from jaxdis._core import store as _store\n"
     program += "with _store.locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"

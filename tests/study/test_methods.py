@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from jaxdis._core.store import Store
 from jaxdis.cli import main
 from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, load, members, train
 from jaxdis.models.training._image_source import as_source
@@ -14,7 +15,6 @@ from jaxdis.study import Sampling, Study, Training
 from jaxdis.study._compute_cells import member_zoo
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store
 from jaxdis.study.report._report import write_report
 from tests.models.methods.toy import ToyGan, ToyLosses
 from tests.study.tiny import mixed

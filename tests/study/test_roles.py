@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
+from jaxdis._core.store import Store
 from jaxdis.study import STUDIES, Sampling
 from jaxdis.study import _compute_cells as compute
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store
 from jaxdis.study._trained_work import plan
 from tests.study.tiny import tiny
 

@@ -19,10 +19,10 @@ import pytest
 import jaxdis.study._run_study as module
 from jaxdis import METRICS
 from jaxdis._core.files import read_csv_columns
+from jaxdis._core.store import Store, StoreError
 from jaxdis.study import _compute_cells as compute
 from jaxdis.study._definition import Sampling, Study, cells
 from jaxdis.study._run_study import run, status
-from jaxdis.study._store import Store, StoreError
 from jaxdis.study._trained_work import TrainedWork, plan
 from tests.study.tiny import tiny
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxdis import Factors
+from jaxdis._core.store import Store
 from jaxdis.data import DATASETS, SceneSamples
 from jaxdis.data._scenes import pooled_masks
 from jaxdis.encoders._evaluate_slots import (
@@ -24,7 +25,6 @@ from jaxdis.study import Sampling, Study, Training
 from jaxdis.study import _compute_cells as compute
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run, status
-from jaxdis.study._store import Store
 from jaxdis.study.report._report import write_report
 from tests.study.planted import ROW, SPACE, Planted, planted
 

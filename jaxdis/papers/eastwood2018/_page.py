@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import plots
+from jaxdis._core.store import Store, number, publish
 from jaxdis.data import DATASETS
 from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.metrics._metric import Column
@@ -25,7 +26,6 @@ from jaxdis.plots import Figure as Drawing
 from jaxdis.plots import png
 from jaxdis.study._compute_cells import member_zoo
 from jaxdis.study._definition import Member, Study
-from jaxdis.study._store import Store, number, publish
 from jaxdis.study.report._statistics import Interval
 
 # Printed names of regressors → metrics of the study.

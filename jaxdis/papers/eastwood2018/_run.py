@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis._core.options import Count, Cuts, Depth, Depths, NonNegative, Penalties, checked
 from jaxdis._core.spec import Spec, metric
+from jaxdis._core.store import Store
 from jaxdis._learners.linear import PENALTIES
 from jaxdis.data import DataSource
 from jaxdis.data._teapot import Gap
@@ -23,7 +24,6 @@ from jaxdis.relations._learned import lasso_importance, random_forest
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._entropies import entropy
 from jaxdis.study._definition import Sampling, Study, Training
-from jaxdis.study._store import Store
 from jaxdis.study._trained_work import TrainedWork
 
 # The depths that forests of continuous factors choose among.

@@ -14,6 +14,7 @@ import numpy as np
 from jaxdis._core import runtime
 from jaxdis._core.files import read_csv_columns, write_csv
 from jaxdis._core.precision import single_precision
+from jaxdis._core.store import Store, canonical, number, publish, read_object
 from jaxdis.data import DataSource
 from jaxdis.data._data_source import check_used
 from jaxdis.factors import Factors
@@ -25,7 +26,6 @@ from jaxdis.papers.harness._scale import Scale, check_data, scaled, shortfalls
 from jaxdis.study._compute_cells import member_zoo, samples_of
 from jaxdis.study._definition import Member, Study, cells
 from jaxdis.study._run_study import run, work_of
-from jaxdis.study._store import Store, canonical, number, publish, read_object
 from jaxdis.study._trained_work import TRAIN_BATCH
 from jaxdis.study.report import _statistics as results
 from jaxdis.study.report._subject import Subject

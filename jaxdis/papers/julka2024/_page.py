@@ -9,12 +9,12 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis._core.finite import finite, mean
+from jaxdis._core.store import Store
 from jaxdis.data.synthetic import CASES
 from jaxdis.papers.harness import Beside, Content, Figure, Finding, Measured, Part, Reproduction, exact, printed_in
 from jaxdis.papers.harness._page import differences_in
 from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.harness._verdict import by_member, findings, of_values, resampled, share
-from jaxdis.study._store import Store
 from jaxdis.study.certificate import Calibration, CalibrationWork, Certificate, differences_of
 from jaxdis.study.report._statistics import Interval, Table, spearman, spearman_of_columns
 

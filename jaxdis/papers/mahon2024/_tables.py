@@ -14,13 +14,13 @@ from jaxdis._core.files import write_csv
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.kernels.assignment import assign
+from jaxdis._core.store import Store, number, publish
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._evaluate import relate
 from jaxdis.papers.harness._printed import printed_in, words_in
 from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS, NAMES
 from jaxdis.study._compute_cells import samples_of
 from jaxdis.study._definition import Study, cells
-from jaxdis.study._store import Store, number, publish
 from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.report._statistics import pearson
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import models, plots
+from jaxdis._core.store import Store
 from jaxdis.data import DATASETS
 from jaxdis.data._datasets import traversals as factor_traversals
 from jaxdis.evaluation._evaluate import relate
@@ -24,7 +25,6 @@ from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups
 from jaxdis.study._compute_cells import member_zoo, rendered, samples_of, scenes_of
 from jaxdis.study._definition import Member, Study, metric_of
-from jaxdis.study._store import Store
 from jaxdis.study.report import _statistics as results
 from jaxdis.study.report._html import Picture, folded, image
 from jaxdis.study.report._statistics import Table, spearman_of_columns

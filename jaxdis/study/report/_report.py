@@ -14,6 +14,7 @@ import numpy as np
 from jaxdis import plots
 from jaxdis._core import files
 from jaxdis._core.precision import single_precision
+from jaxdis._core.store import Store, StoreError, publish
 from jaxdis._core.version import __version__
 from jaxdis.evaluation import Scores, relate
 from jaxdis.evaluation._notes import known
@@ -22,7 +23,6 @@ from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.models import Variant
 from jaxdis.study._definition import Member, Study, cells, metric_of
-from jaxdis.study._store import Store, StoreError, publish
 from jaxdis.study.report import _figures as figures
 from jaxdis.study.report import _sections as sections
 from jaxdis.study.report._answer import answer, best_member

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jaxdis._core.files import MOST_JSON_BYTES
-from jaxdis.study._store import Store, StoreError, canonical, cell_id, number, publish
+from jaxdis._core.store import Store, StoreError, canonical, cell_id, number, publish
 
 SPEC = {"kind": "score", "encode": "0123456789abcdef", "metric": {"bins": 20}}
 
@@ -204,7 +204,7 @@ def test_a_kill_between_publications_leaves_nothing_that_counts(tmp_path, monkey
         return publish(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("jaxdis.study._store.publish", publish_until)
+        patch.setattr("jaxdis._core.store.publish", publish_until)
         with pytest.raises(Killed):
             store.publish("encode", SPEC, {}, {"mean": np.arange(9.0)})
     assert store.ids("encode") == set()
