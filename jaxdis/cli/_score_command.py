@@ -92,6 +92,7 @@ class Score:
         from jaxdis.cli import _score_tables as tables
         from jaxdis.cli._metric_texts import options_in_words
         from jaxdis.evaluation._request import Null
+        from jaxdis.evaluation._run import turns_of
         from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
@@ -115,7 +116,7 @@ class Score:
         write = tables.now_and_then(lambda scores: self._write(scores, factors, several, last=False))
         at_once = not several or self.levels or self._metrics(plan) == "standard"
         whole = []  # the first groups, as long as they are few
-        for number, some in enumerate([plan] if at_once else tables.in_turn(plan)):
+        for number, some in enumerate([plan] if at_once else map(dict, turns_of(tuple(plan.items())))):
             notes.append([])
             left = {name: path for name, path in named.items() if name not in refused}
             for group in whole if number and len(whole) == 1 else self._groups(left, refused, several):

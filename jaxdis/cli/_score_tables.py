@@ -16,13 +16,10 @@ from jaxdis._core.finite import finite, mean
 from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation import _costs as costs
 from jaxdis.evaluation._costs import Load, Size
-from jaxdis.evaluation._run import seconds_of, stages_of
 from jaxdis.evaluation._score_core import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, together
 from jaxdis.evaluation._scores import Scores
 from jaxdis.metrics._metric import Column
 
-# Metrics that take no longer for 10,000 samples, in seconds, are computed for all files before any other.
-QUICK = 0.1
 # With more files, each has a row instead of a column.
 MOST_COLUMNS = 4
 # With more files, the table shows the best and the worst.
@@ -34,13 +31,6 @@ LONGEST_METRIC = 24
 # Behind an error that the bias exceeds, and what it means.
 BIASED = "*"
 REMARK = "* The bias by the bootstrap exceeds the standard error; use more samples."
-
-
-def in_turn(plan: Mapping) -> list[Mapping]:
-    """The metrics that are computed for all files before the next ones: the quick ones, then stage by stage."""
-    stages = stages_of(tuple(plan.items()))
-    quick = [each for stage in stages if seconds_of(stage) <= QUICK for each in stage]
-    return [dict(each) for each in (quick, *(stage for stage in stages if seconds_of(stage) > QUICK)) if each]
 
 
 def say_seconds(arrays, plan: Mapping, count: int, bootstrap: int, null: int) -> None:

@@ -86,28 +86,22 @@ class Seconds(NamedTuple):
         return self.seconds * math.prod(share**power for share, power in zip(shares, self[1:5], strict=True))
 
 
-def terms_of(spec: Spec, few_samples: bool = False) -> dict[str, float]:
-    """How many numbers a function needs in each unit of :func:`bytes_by`, and ``least``, samples × codes if all else is
-    less; one outside the library counts as a few copies."""
-    table = _table("bytes.json")
-    if few_samples and (found := table.get(f"{spec.name}, few samples")):
-        return {"millions": 1.0, **found}
-    form = f"{spec.name}, histogram" if spec.all_options.get("splitter") == "histogram" else spec.name
-    return {"millions": 1.0, **table.get(form, {"nd": 4.0})}
-
-
 def bytes_of(spec: Spec, size: Size) -> float:
+    """Bytes for one member, by the function's row in ``bytes.json``; outside the library, those of a few copies."""
     if not spec.reads.test:
         size = size._replace(train=size.train + size.held_out, held_out=0)
-    options = spec.all_options
+    options, table = spec.all_options, _table("bytes.json")
     # Training sets of downstream trees begin at a hundred samples.
     edges = bins_for(size.train if spec.name == "boosted_trees" else 0) if "splitter" in options else BINS
-    terms = terms_of(spec, few_samples=size.codes > size.train)
+    form = f"{spec.name}, histogram" if options.get("splitter") == "histogram" else spec.name
+    few = table.get(f"{spec.name}, few samples") if size.codes > size.train else None
+    terms = {"millions": 1.0, **(few or table.get(form, {"nd": 4.0}))}
     return bytes_by(terms, size, options.get("bins") or options.get("max_bins") or edges)
 
 
 def bytes_by(terms: Mapping[str, float], size: Size, bins: int = BINS) -> float:
-    """What a formula gives: each unit in ``bytes.json`` stands for so many numbers with 4 bytes."""
+    """What a formula gives: each unit in ``bytes.json`` stands for so many numbers with 4 bytes, and ``least`` for
+    samples × codes if all else is less."""
     n, d, k, v = size.train, size.codes, size.factors, size.classes
     codes, width = (n + size.held_out) * d, width_of(n, d)  # of a block of codes
     numbers = {

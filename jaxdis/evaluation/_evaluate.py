@@ -1,6 +1,7 @@
 """The ways in: scores of many members by many metrics, one relation, and scores during a training."""
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -53,6 +54,7 @@ def evaluate(
     preset: str | None = None,
     on_memory: OnMemory = "refuse",
     deterministic: bool = False,
+    store: str | os.PathLike | None = None,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
@@ -117,6 +119,10 @@ def evaluate(
       deterministic: whether scores must be the same bits in every run on a GPU. Some metrics add numbers there in an
         order that differs between runs, and with it the last digits. Other forms take longer: boosted trees take an
         estimated 70 ms a member instead of 16 on an H100. CPUs and TPUs always repeat their scores.
+      store: a folder that keeps every member's numbers, found by content: its codes, the factors, the metric with its
+        options, the key where chance plays a part. Called again, :func:`evaluate` computes what is missing: new or
+        changed members, new metrics, other options; a call that was stopped loses half a minute at most. Processes may
+        share a folder.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).

@@ -20,6 +20,8 @@ MOST_CODES = 64
 # Numbers of a member from which on it is read in blocks, and of the blocks of all members together.
 WIDE = 1 << 26
 BLOCK_NUMBERS = 1 << 25
+# What functions of other packages make of class numbers is not known.
+PACKAGE = f"{__name__.partition('.')[0]}."
 BOOTSTRAP_SEED = metric_seed("bootstrap")
 
 
@@ -83,6 +85,24 @@ class Scored(NamedTuple):
     sound: Bool[Array, "*m"]
     replicates: dict[str, dict[str, Array]] = {}
     relations: dict[str, Strengths] = {}
+
+
+class Results(NamedTuple):
+    """What a run found, with a leading member axis.
+
+    Attributes:
+      metrics: each metric's own NamedTuple, by name.
+      replicates: the fields that are numbers, ``{name: {field: [m, count]}}``.
+      relations: what is kept of those behind scores, by text.
+      nulls: the same by chance, once for each permutation.
+      sound: whether all codes that were read of a member are finite and within float32, ``[m]``.
+    """
+
+    metrics: dict[str, tuple]
+    replicates: dict[str, dict[str, np.ndarray]] = {}
+    relations: dict[str, Strengths] = {}
+    nulls: tuple["Results", ...] = ()
+    sound: np.ndarray = np.ones(0, bool)
 
 
 class Roles(NamedTuple):

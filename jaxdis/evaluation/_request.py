@@ -1,10 +1,12 @@
 """A request: what an evaluation is asked for, checked once; all passes of the run read this one value."""
 
 import dataclasses
+import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -15,6 +17,7 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core import random
 from jaxdis._core.arrays import LARGEST, SMALLEST
 from jaxdis._core.display import Progress
+from jaxdis._core.executor import take
 from jaxdis._core.options import Count, checked_devices, checked_value, shown, some_of
 from jaxdis.codes import stack
 from jaxdis.evaluation._costs import Load, OnMemory, Size, affordable
@@ -48,6 +51,7 @@ _OPTIONS = {
     "ragged": (bool, False),
     "on_memory": (OnMemory, "refuse"),
     "deterministic": (bool, False),
+    "store": (str | os.PathLike | None, None),
 }
 
 
@@ -129,6 +133,7 @@ class Request:
       given: the names of arrays that were given.
       how: arguments of the executor.
       progress, arrived: whom to tell.
+      store: the folder that keeps results.
     """
 
     asked: Plan
@@ -146,6 +151,7 @@ class Request:
     how: Mapping[str, Any]
     progress: Progress
     arrived: Callable | None
+    store: Path | None
 
     @classmethod
     def of(
@@ -220,6 +226,7 @@ class Request:
             null=null,
             given=given,
             how={"batch_size": options["batch_size"], "devices": devices, "deterministic": options["deterministic"]},
+            store=None if options["store"] is None else Path(options["store"]).resolve(),
             **{name: options[name] for name in ("bootstrap", "progress", "arrived")},
         )
         kept, reasons = affordable(plan, request.load, options["on_memory"])
@@ -246,6 +253,26 @@ class Request:
         """The same request with metrics that are not computed from its samples, in the order of ``plan``."""
         kept = tuple(each for each in plan if each[0] not in self.reasons)
         return dataclasses.replace(self, asked=plan, plan=kept)
+
+    def some(self, members: np.ndarray, plan: Plan) -> "Request":
+        """The same request for some members and metrics, which nobody hears of and nothing keeps."""
+
+        def chosen(given: MemberCodes) -> MemberCodes:
+            return jax.tree.map(lambda leaf: take(leaf, members), given)
+
+        parts = tuple(part._replace(members=chosen(part.members)) for part in self.parts)
+        rows = tuple(self.rows[member] for member in members)
+        return dataclasses.replace(
+            self,
+            asked=plan,
+            plan=plan,
+            members=chosen(self.members),
+            parts=parts,
+            rows=rows,
+            progress=False,
+            arrived=None,
+            store=None,
+        )
 
     def at(self, rows: np.ndarray, key) -> "Request":
         """The same request for some of the samples, with another key; only for samples that nothing else describes."""
@@ -300,13 +327,12 @@ def warn_of_constant(plan: Plan, pieces: Sequence[Factors]) -> None:
         warn(f"factors: must vary, got one value alone in {names}; scores that need a factor are NaN")
 
 
-def warn_of_codes(members: MemberCodes, sounds: Sequence[np.ndarray]) -> None:
-    """Warn of codes and variances with values that are not finite or beyond float32, where ``sounds [m]`` says so."""
-    suspects = np.flatnonzero(~np.all(sounds, axis=0)) if len(sounds) else ()
-    if len(suspects):
-        roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
-        warn_of_non_finite({**roles, "variances": members.variances}, suspects)
-        _warn_of_range(roles, suspects)
+def warn_of_codes(members: MemberCodes, sound: np.ndarray) -> None:
+    """Warn of codes and variances with values that are not finite or beyond float32, where ``sound [m]`` is False."""
+    suspects = np.flatnonzero(~sound)
+    roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
+    warn_of_non_finite({**roles, "variances": members.variances}, suspects)
+    _warn_of_range(roles, suspects)
 
 
 def warn_of_non_finite(roles: Mapping, suspects) -> None:

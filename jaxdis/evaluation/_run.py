@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -13,38 +13,60 @@ import numpy as np
 from jaxdis._core import executor
 from jaxdis._core.display import reported
 from jaxdis._core.spec import Spec
+from jaxdis._core.store import StoreError
 from jaxdis.evaluation._costs import usual_seconds
-from jaxdis.evaluation._member import Scored, Shared, Stage, Strengths, score_member_often
+from jaxdis.evaluation._kept import addresses_of, batches_of, opened
+from jaxdis.evaluation._member import PACKAGE, Results, Scored, Shared, Stage, score_member_often
 from jaxdis.evaluation._relation_parts import in_pieces, joined, score_by_blocks, takes_blocks
 from jaxdis.evaluation._request import Request, judged_by_chance, permuted, warn_of_codes
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import prepared_for, sources_of
 from jaxdis.metrics._plan import Plan
 
-# What functions of other packages make of class numbers is not known.
-PACKAGE = f"{__name__.partition('.')[0]}."
-
-
-class Results(NamedTuple):
-    """What a run found, with a leading member axis.
-
-    Attributes:
-      metrics: each metric's own NamedTuple, by name.
-      replicates: the fields that are numbers, ``{name: {field: [m, count]}}``.
-      relations: what is kept of those behind scores, by text.
-      nulls: the same by chance, once for each permutation.
-    """
-
-    metrics: dict[str, tuple]
-    replicates: dict[str, dict[str, np.ndarray]] = {}
-    relations: dict[str, Strengths] = {}
-    nulls: tuple["Results", ...] = ()
+# Metrics that take no longer for 10,000 samples, in seconds, are computed for all members before any other.
+QUICK = 0.1
 
 
 Tell = Callable[[Stage, Scored], None]
 
 
 def run(request: Request, arrived: Callable[[Plan, Results], None] | None = None) -> Results:
+    """Compute a request's metrics, less what its store holds, and warn of codes that are not sound.
+
+    ``arrived`` hears of the results by some metrics for a chunk, or for members that are kept together.
+    """
+    results = compute(request, arrived) if request.store is None else _kept(request, arrived)
+    if not results.sound.all():
+        warn_of_codes(request.members, results.sound)
+    return results
+
+
+def _kept(request: Request, arrived: Callable[[Plan, Results], None] | None) -> Results:
+    """Take what a request's store holds, and compute and keep the rest, batch by batch, quick metrics first.
+
+    Processes that share a store wait for one another's batches.
+    """
+    kept, addresses, m = opened(request.store), addresses_of(request), len(request.rows)
+    told, done, total = request.progress if callable(request.progress) else None, 0, m * len(request.plan)
+    with reported(request.progress is True or None, "scoring", "metrics × members") as show:
+        for turn in turns_of(request.plan):
+            for rows in batches_of(request, turn):
+                kept.fill(request, turn, rows, addresses, compute)
+                done += len(turn) * len(rows)
+                show(done, total, ", ".join(name for name, _ in turn))
+                if told is not None:
+                    told(done * m // total, m)
+                if arrived is not None:
+                    arrived(turn, kept.results(request, turn, rows, addresses))
+    # In the order in which a run without a store finds relations.
+    plan = [each for stage in stages_of(request.plan) for each in sorted(stage, key=lambda each: repr(each[1].source))]
+    try:
+        return kept.results(request, tuple(plan), np.arange(m), addresses)
+    except StoreError:  # a damaged record, which is removed
+        return _kept(request, arrived)
+
+
+def compute(request: Request, arrived: Callable[[Plan, Results], None] | None = None) -> Results:
     """Compute a request's metrics, and again for permuted factors; ``arrived`` hears of a chunk's by each stage."""
     judged, count, m = request.plan, request.null.count, len(request.rows)
     judged = judged_by_chance(request.plan, 0) if count else ()
@@ -57,7 +79,7 @@ def run(request: Request, arrived: Callable[[Plan, Results], None] | None = None
         if show is not None:
             show(done, total, ", ".join(name for name, _ in stage.plan))
         if arrived is not None:
-            arrived(stage.plan, Results(*_merged([scored])))
+            arrived(stage.plan, _merged([scored]))
 
     watched = reported(True, "scoring", "metrics × members") if request.progress is True else contextlib.nullcontext()
     with watched as show:
@@ -70,10 +92,8 @@ def run(request: Request, arrived: Callable[[Plan, Results], None] | None = None
         tell, nulls = tell and functools.partial(tell, arrived=None), []
         for number in range(1, 1 + count) if judged else ():
             shared, of_pass = permuted(request.shared, request.null, number), told and _in_turn(told, number, 1 + count)
-            nulls.append(Results(*_merged(_scored(request, shared, judged, 0, tell, of_pass))))
-    if not np.all([stage.sound for stage in scored]):
-        warn_of_codes(request.members, [stage.sound for stage in scored])
-    return Results(*_merged(scored), tuple(nulls))
+            nulls.append(_merged(_scored(request, shared, judged, 0, tell, of_pass)))
+    return _merged(scored)._replace(nulls=tuple(nulls))
 
 
 def _in_turn(told: Callable, number: int, passes: int) -> Callable:
@@ -91,9 +111,9 @@ def _over_pieces(request: Request, tell: Tell | None, told: Callable | None) -> 
             usable = [each for each in stage if any(shared.factors.sizes) or not each[1].source.needs_classes]
             asked = tuple((name, in_pieces(metric) if reads_factors else metric) for name, metric in usable)
             piece = dataclasses.replace(request, members=members, parts=())
-            scored = _scored(piece, shared, asked, 0) if asked else []
-            sounds += [part.sound for part in scored]
-            of_pieces.append(_merged(scored)[0])
+            scored = _merged(_scored(piece, shared, asked, 0) if asked else [])
+            of_pieces.append(scored.metrics)
+            sounds.append(scored.sound)
             if told is not None:
                 told(m * (number * len(pieces) + place) // (len(stages) * len(pieces)), m)
         results = of_pieces[0]
@@ -103,8 +123,7 @@ def _over_pieces(request: Request, tell: Tell | None, told: Callable | None) -> 
         found |= results
         if tell is not None:
             tell(Stage(stage), Scored(results, np.ones(m, bool)))
-    warn_of_codes(request.members, sounds)
-    return Results(found)
+    return Results(found, sound=np.all([sound for sound in sounds if len(sound)], axis=0))
 
 
 def _scored(
@@ -132,13 +151,14 @@ def _scored(
     )
 
 
-def _merged(scored: Sequence[Scored]) -> tuple[dict, dict, dict]:
+def _merged(scored: Sequence[Scored]) -> Results:
     metrics, replicates, relations = {}, {}, {}
     for stage in scored:
         metrics |= stage.metrics
         replicates |= stage.replicates
         relations |= stage.relations
-    return metrics, replicates, relations
+    sound = np.all([stage.sound for stage in scored], axis=0) if scored else np.ones(0, bool)
+    return Results(metrics, replicates, relations, sound=sound)
 
 
 def stages_of(plan: Plan) -> tuple[Plan, ...]:
@@ -152,6 +172,13 @@ def stages_of(plan: Plan) -> tuple[Plan, ...]:
         stages.setdefault((metric.source.base or metric.source).function, []).append((name, metric))
     stages = tuple(map(tuple, stages.values()))
     return stages if len(stages) == 1 else tuple(sorted(stages, key=seconds_of))
+
+
+def turns_of(plan: Plan) -> list[Plan]:
+    """What is computed for all members before the next: the quick metrics together, then stage by stage."""
+    stages = stages_of(plan)
+    quick = tuple(each for stage in stages if seconds_of(stage) <= QUICK for each in stage)
+    return [each for each in (quick, *(stage for stage in stages if seconds_of(stage) > QUICK)) if each]
 
 
 def seconds_of(stage: Plan) -> float:

@@ -14,9 +14,9 @@ from jaxdis._core.files import DamagedFile, csv_text, read_arrays, write_arrays
 from jaxdis._core.options import Count, checked, checked_value, shown, some_of
 from jaxdis._core.version import __version__
 from jaxdis.evaluation import _score_core as score_table
+from jaxdis.evaluation._member import Results
 from jaxdis.evaluation._notes import notes_of_request
 from jaxdis.evaluation._request import Request
-from jaxdis.evaluation._run import Results
 from jaxdis.evaluation._score_core import ARRAYS, NAME, ScoreCore, member_rows, p_value
 from jaxdis.metrics._metric import Column
 from jaxdis.metrics._plan import Plan, lower_is_better
