@@ -28,6 +28,10 @@ _ID = re.compile(r"[0-9a-f]{16}")
 _ADVICE = "`jaxdis study verify` removes it, and running the study again makes it anew"
 
 
+# In a folder with scores: the files whose codes its table lists.
+FILES = "files.json"
+
+
 class StoreError(ValueError):
     """A directory or a record is not what it should be."""
 
@@ -288,6 +292,17 @@ def read_object(path: Path) -> dict:
         return files.read_json(path)
     except files.DamagedFile as error:
         raise StoreError(f"{error}; {_ADVICE}") from None
+
+
+def scored_files(folder: Path) -> dict[str, Path]:
+    """The files whose scores a folder holds, by name; none for anything else."""
+    path = folder / FILES
+    if not path.is_file():
+        return {}
+    try:
+        return {name: Path(place) for name, (place, _) in read_object(path)["files"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path}: is damaged ({error}); `jaxdis score --out` writes it again") from None
 
 
 def _removed(fault: object, *paths: Path) -> str:

@@ -5,6 +5,7 @@ Nothing is unpickled, and nothing becomes larger in memory than the file allows.
 
 import collections
 import csv
+import functools
 import glob
 import gzip
 import io
@@ -22,6 +23,7 @@ import numpy as np
 
 from jaxdis._core.files import open_regular
 from jaxdis._core.options import printable, shown, some_of
+from jaxdis._core.store import scored_files
 
 # What separates the columns of each kind of text; of .txt, what its first line holds.
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ""}
@@ -111,8 +113,9 @@ def format_of(path: Path, read: Collection[str], array: str, advice: str = "") -
 
 
 def matching(texts: Sequence[str | Path]) -> list[Path]:
-    """Paths, and those that match patterns, each listed once; at least one."""
+    """Paths, those that match patterns, and those whose scores a folder holds, each listed once; at least one."""
     paths = [path for text in map(str, texts) for path in (sorted(glob.glob(text)) or [text])]
+    paths = [file for path in paths for file in (scored_files(Path(path)).values() or [path])]
     if not paths:
         raise ValueError("files: must have at least one file, got none")
     return list(dict.fromkeys(map(Path, paths)))
@@ -234,16 +237,18 @@ def read_arrays(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None
         return {known[0]: read_npy(path)}
     if suffix_of(path) == ".safetensors":
         return _read_safetensors(path, known)
-    if not zipfile.is_zipfile(path):
-        raise ValueError(
-            f"{printable(path)}: must be a .npz file, got another file or one that is cut short; make one "
-            f"with {MAKE_ONE}"
-        )
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
             wanted = [name for name in known if name in members]
             return {name: _member(archive, members[name]) for name in wanted} or dict.fromkeys(members)
+    except (zipfile.BadZipFile, OSError) as error:
+        if zipfile.is_zipfile(path):
+            raise ValueError(f"{printable(path)}: {_reason(error)}") from None
+        raise ValueError(
+            f"{printable(path)}: must be a .npz file, got another file or one that is cut short; make one "
+            f"with {MAKE_ONE}"
+        ) from None
     except Exception as error:  # of a damaged file, the modules that read it raise nearly everything
         raise ValueError(f"{printable(path)}: {_reason(error)}") from None
 
@@ -291,8 +296,8 @@ def _typed(array: np.ndarray) -> np.ndarray:
 def _header(stream, size: int) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Shape, order and dtype of the array that follows, unless the bytes cannot hold it or hold pickled objects."""
     version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(stream)
+    length = stream.read(2 if version == (1, 0) else 4)
+    shape, by_columns, dtype = _parsed(version, length + stream.read(int.from_bytes(length, "little")))
     if dtype.hasobject:
         raise ValueError("holds pickled Python objects, which are never loaded; save plain arrays")
     if any(isinstance(length, bool) or length < 0 for length in shape):
@@ -300,6 +305,13 @@ def _header(stream, size: int) -> tuple[tuple[int, ...], bool, np.dtype]:
     if math.prod(shape) * dtype.itemsize > size:
         raise ValueError(f"is damaged or cut short: an array claims the shape {shape}, in {size:,} bytes")
     return shape, by_columns, dtype
+
+
+@functools.lru_cache(maxsize=8)
+def _parsed(version: tuple[int, int], header: bytes) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """What a header says, which many files have in common."""
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(io.BytesIO(header))
 
 
 def _reason(error: Exception) -> str:

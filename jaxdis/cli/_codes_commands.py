@@ -8,6 +8,8 @@ from typing import Literal
 
 import tyro
 
+from jaxdis._core.files import read_csv_columns
+from jaxdis._core.store import scored_files
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._terminal import number
@@ -25,7 +27,7 @@ class Show:
     """
 
     file: tyro.conf.Positional[Path]
-    """File of codes and factors, as for `jaxdis score`."""
+    """File of codes and factors, as for `jaxdis score`; or a folder of its --out, whose table is printed again."""
     factors: Path | None = None
     """Factors, if FILE holds codes alone, as for `jaxdis score`."""
     columns: tuple[str, ...] = ()
@@ -42,6 +44,12 @@ class Show:
     cache: Cache = None
 
     def run(self) -> None:
+        if scored_files(self.file):
+            from jaxdis.cli._score_tables import print_members
+
+            columns = read_csv_columns(self.file / "results.csv")
+            print_members(columns.pop("member").tolist(), columns)
+            return
         if self.out is not None:
             terminal.check_pictures()
             terminal.check_not_input("--out", self.out, (self.file, self.factors))
@@ -91,7 +99,8 @@ class Compare:
     """Compare scores between sets of models: differences in means, their intervals, and tests.
 
     Each set holds a row per model, such as one per seed: a CSV or JSON file by `jaxdis score`, or what `Scores.save`
-    wrote. A folder with codes, or with trained zoos, is scored first. More than two sets are compared with the best.
+    wrote, or the folder of `jaxdis score --out`. A folder with codes, or with trained zoos, is scored first. More than
+    two sets are compared with the best.
     """
 
     sets: tyro.conf.Positional[tuple[str, ...]]
@@ -187,6 +196,11 @@ def _page_of_comparison(found) -> str:
     return page("Comparison of scores", [("Numbers", table_of(rows))], opening, note="")
 
 
+def _store_of(files: tuple[str, ...]) -> str | None:
+    """The folder of scores that a command is given, whose numbers it need not compute again."""
+    return files[0] if len(files) == 1 and scored_files(Path(files[0])) else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Report:
     """Score codes from models that were trained elsewhere, and write a page: which setting is best, and how sure that
@@ -197,7 +211,7 @@ class Report:
     """
 
     files: tyro.conf.Positional[tuple[str, ...]]
-    """Files of codes, patterns such as 'runs/*.npz', or the folder of a zoo."""
+    """Files of codes, patterns such as 'runs/*.npz', or the folder of a zoo or of `jaxdis score --out`."""
     out: Path
     """Folder for report.html and results.csv."""
     meta: Path | None = None
@@ -227,13 +241,14 @@ class Report:
         terminal.start(self.cache)
         plan = plan_of_texts(self.metrics)
         codes, factors, names = load(self.files, self.factors)
-        codes = codes if codes.ndim == 3 else codes[None]
+        codes, store = codes if codes.ndim == 3 else codes[None], _store_of(self.files)
         members = [{"member": name} for name in names]
         members = members if self.meta is None else with_metadata(members, self.meta)
         terminal.first_sign("scoring")
         images = self._images(codes.shape[1])
         metrics = "standard" if self.metrics == ("standard",) else plan
-        scores = evaluate(codes, factors, metrics, self.seed, members=members, progress=True)
+        how = {"store": store, "numbers": None if store is None else [0] * len(codes)}  # as `jaxdis score` has it
+        scores = evaluate(codes, factors, metrics, self.seed, members=members, progress=True, **how)
         scored = {n: metric for n, metric in plan.items() if any(column.metric == n for column in scores)}
         self.out.mkdir(parents=True, exist_ok=True)
         path = write_codes_report(self.out, scores, scored, codes, factors, self.title, images)
@@ -260,7 +275,8 @@ class Sensitivity:
     """
 
     files: tyro.conf.Positional[tuple[str, ...]]
-    """Files of codes, patterns such as 'runs/*.npz', or the folder of a zoo."""
+    """Files of codes, patterns such as 'runs/*.npz', or the folder of a zoo or of `jaxdis score --out`.
+    The latter keeps what is computed, so that a run which is stopped goes on."""
     factors: Path | None = None
     """Factors, if files hold codes alone."""
     metrics: tuple[str, ...] = ("standard",)
@@ -292,6 +308,7 @@ class Sensitivity:
         plan, options = plan_of_texts(self.metrics), values_of_texts(self.options)
         codes, factors, _ = load(self.files, self.factors)
         how = {"options": options, "samples": self.samples or None, "seeds": self.seeds, "progress": True}
+        how["arguments"] = {"store": _store_of(self.files)}
         found = sensitivity(codes, factors, plan, self.seed, **how)
         heads, rows = _choices(found)
         terminal.print_table(heads, rows, title="which choices move the ranking", box=None)

@@ -10,10 +10,8 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._options import Cache, own_pictures
+from jaxdis.cli._options import Cache, Executor, own_pictures
 
-# Bytes of codes that are scored together, and then written.
-GROUP_BYTES = 128 << 20
 # Files whose factors are told, if they differ.
 MOST_SAID = 5
 
@@ -76,6 +74,12 @@ class Score:
     """JSON file to write, with one list per column, the arrays behind scores, and how they were computed."""
     append: Path | None = None
     """CSV or Parquet file to which these rows are added, with the names of the files."""
+    out: Path | None = None
+    """Folder that keeps every number by content, for files of codes, and results.csv.
+    A run that is stopped goes on from there, and a later one computes what is new: files, metrics, options."""
+    executor: Executor = None
+    by: str | None = None
+    """With --out: the column by which the table on the terminal is sorted while it grows; the first one by default."""
     seed: int = 0
     """Random seed."""
     batch_size: int | None = None
@@ -93,7 +97,6 @@ class Score:
         from jaxdis.cli._metric_texts import options_in_words
         from jaxdis.evaluation._request import Null
         from jaxdis.evaluation._run import turns_of
-        from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
         null = Null.of(self.null, weights=None)
@@ -103,12 +106,10 @@ class Score:
             terminal.write(options_in_words(self._plan()), wrap=False)
             return
         paths = matching(self.files)
-        outputs = {"--csv": self.csv, "--json": self.json, "--append": self.append}
-        terminal.check_outputs(outputs, (*paths, self.factors, self.test))  # before hours of scoring
-        if self.append is not None and self.append.suffix not in (".csv", ".parquet"):
-            raise ValueError(f"--append: must be a .csv or .parquet file, got {self.append}")
-        if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
-            raise ValueError(f"--json: must be another file than --csv, got {self.json}")
+        if self.out is not None:
+            self._score_into(self.out, named_files(paths))
+            return
+        self._check_outputs(paths)
         terminal.start(self.cache)
         plan, named, several = self._plan(), named_files(paths), len(paths) > 1
         terminal.first_sign("scoring")
@@ -145,9 +146,62 @@ class Score:
                 self._write(file_scores, factors, several, last=last)  # before a terminal that may fail
             if self.append is not None:
                 tables.append(self.append, file_scores, factors)
-            tables.print_scores(file_scores, notes, dict(METRICS) | plan, several=several, out=self.csv)
+            tables.print_scores(file_scores, notes, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
+
+    def _check_outputs(self, paths: Sequence[Path]) -> None:
+        """Check options that say what is written, before hours of scoring."""
+        if self.executor is not None or self.by is not None:
+            raise ValueError("--executor, --by: go with --out DIR, got none")
+        outputs = {"--csv": self.csv, "--json": self.json, "--append": self.append}
+        terminal.check_outputs(outputs, (*paths, self.factors, self.test))
+        if self.append is not None and self.append.suffix not in (".csv", ".parquet"):
+            raise ValueError(f"--append: must be a .csv or .parquet file, got {self.append}")
+        if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
+            raise ValueError(f"--json: must be another file than --csv, got {self.json}")
+
+    @property
+    def cells(self) -> str | None:
+        """Where finished numbers are, below the folder."""
+        return None if self.out is None else ""
+
+    def _score_into(self, out: Path, named: Mapping[str, Path]) -> None:
+        """Score files into a folder that keeps every number, here or by an executor."""
+        from jaxdis.cli import _score_tables as tables
+        from jaxdis.evaluation._score_core import together
+        from jaxdis.study import _given_codes as given_codes
+        from jaxdis.study._executors import opened
+
+        for name in ("csv", "json", "append", "levels", "slot_groups", "data"):
+            if getattr(self, name) not in (None, ()):
+                words = "results.csv is in the folder" if name in ("csv", "json", "append") else "files of codes alone"
+                raise ValueError(f"--{name.replace('_', '-')}: must be left out with --out ({words})")
+        terminal.start(self.cache)
+        plan, folder = self._plan(), out.resolve()
+        names = {"factors": "factors_path", "columns": "columns", "missing": "missing", "groups": "groups"}
+        reading = {argument: getattr(self, name) for name, argument in names.items()}
+        options = "bootstrap", "null", "batch_size", "on_memory", "deterministic"
+        how, standard = {name: getattr(self, name) for name in options}, self._metrics(plan) == "standard"
+        given = given_codes.Given(folder, tuple(plan.items()), standard, reading, self.test, self.seed, how)
+        given_codes.check(given)
+        terminal.first_sign("scoring")
+        with opened(self.executor, self.cache) as executor, tables.growing(self.by, folder) as told:
+            table = given_codes.score_given(given, named, executor, told)
+        changed = given_codes.changed_files(folder, table)
+        if table.members:
+            table.write(folder)
+            given_codes.write_files(folder, named, table)
+            columns = table.columns()
+            tables.print_members(columns.pop("member"), columns)
+            for line in together(table.notes_on_all()):
+                terminal.write_sentence(line)
+            terminal.write_line(f"table: {out / given_codes.TABLE}")
+        if changed:
+            words = f"{len(changed)} files hold other codes than in the last run and were scored anew"
+            terminal.write_sentence(f"{words}: {', '.join(changed[:MOST_SAID])}{', …' * (len(changed) > MOST_SAID)}")
+        if table.refused:
+            raise ValueError(_refusal(table.refused, len(named)))
 
     def _plan(self) -> dict:
         from jaxdis.cli._metric_texts import plan_of_texts
@@ -171,28 +225,22 @@ class Score:
         """Read files: a zoo's path alone, or the codes from files that can be scored as members in one zoo."""
         from jaxdis._core.files import is_zoo
         from jaxdis._core.options import printable
-        from jaxdis.evaluation._arrays_file import alike, load_arrays
+        from jaxdis.evaluation._arrays_file import grouped, load_arrays
 
-        group, size, sound = {}, 0, False
-        for name, path in paths.items():
-            try:
-                given = self.factors, self.columns, self.missing
-                of = {"slots": bool(self.levels), "groups": self.groups}
-                arrays = path if is_zoo(path) else load_arrays(path, *given, **of)
-            except ValueError as error:
-                if not several:
-                    raise
-                refused[name] = str(error).removeprefix(f"{printable(path)}: ")
-                continue
-            was_sound, sound = sound, not isinstance(arrays, Path) and _sound(arrays)
-            fits = sound and was_sound and size < GROUP_BYTES and alike(next(iter(group.values())), arrays)
-            if group and not fits:
-                yield group
-                group, size = {}, 0
-            group[name] = arrays
-            size += 0 if arrays is path else arrays.codes.nbytes
-        if group:
-            yield group
+        def read():
+            given = self.factors, self.columns, self.missing
+            for name, path in paths.items():
+                try:
+                    of = {"slots": bool(self.levels), "groups": self.groups}
+                    arrays = path if is_zoo(path) else load_arrays(path, *given, **of)
+                except ValueError as error:
+                    if not several:
+                        raise
+                    refused[name] = str(error).removeprefix(f"{printable(path)}: ")
+                else:
+                    yield name, arrays
+
+        return grouped(read())
 
     def _say_factors(self, group: Mapping, factors: dict[str, str]) -> None:
         """Print how a group's factors were read, if no group before it had the same."""
@@ -212,10 +260,9 @@ class Score:
     def _scored(self, group: Mapping, plan: Mapping, known: Mapping, write: Callable, several: bool) -> dict:
         """Scores by file name. A file's numbers do not depend on the others in its group."""
         import jax
-        import numpy as np
 
         from jaxdis.cli._score_tables import in_brief
-        from jaxdis.evaluation._arrays_file import load_arrays
+        from jaxdis.evaluation._arrays_file import together
         from jaxdis.evaluation._costs import said_before
         from jaxdis.evaluation._evaluate import evaluate
         from jaxdis.evaluation._run import stages_of
@@ -232,19 +279,8 @@ class Score:
             raise ValueError(f"--groups: the number of groups of slots is --slot-groups, got --groups {self.groups}")
         if self.levels or first.codes.ndim == 4:
             return {name: self._score_slot_file(first, key)}
-        codes, variances, test = first.codes, first.variances, None
-        if self.test is not None:
-            for factor, values in zip(first.factors.names, first.factors.classes or (), strict=False):
-                if values is not None and list(values) != list(range(len(values))):  # as held-out ones have to be
-                    words = f"classes of {factor} that are not 0, 1, 2, …; put these numbers into the table"
-                    raise ValueError(f"--test: must be numbered as the table of factors, got {words}")
-            held_out = load_arrays(self.test)
-            test = (held_out.codes, held_out.factors)
+        codes, variances, test = together(group, self.test)
         if others:
-            codes = np.stack([arrays.codes for arrays in group.values()])
-            variances = None if variances is None else np.stack([arrays.variances for arrays in group.values()])
-            if test is not None and test[0].ndim == 2:
-                test = (np.broadcast_to(test[0], (len(group), *test[0].shape)), test[1])
             how["numbers"] = [0] * len(group)  # each file is the member 0 that it would be alone
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
@@ -324,20 +360,6 @@ def _refusal(refused: Mapping[str, str], count: int) -> str:
         return next(iter(refused.values()))
     reasons = "; ".join(f"{name}: {words}" for name, words in refused.items())
     return f"{len(refused)} of {count} files were not scored: {reasons}"
-
-
-def _sound(arrays) -> bool:
-    """Whether a file holds one member, not too large for a group, about which nothing will be warned or refused."""
-    import numpy as np
-
-    from jaxdis._core.arrays import LARGEST, SMALLEST, is_real
-
-    given = [array for array in (arrays.codes, arrays.variances) if array is not None]
-    if arrays.codes.ndim != 2 or arrays.codes.nbytes > GROUP_BYTES or not all(map(is_real, given)):
-        return False
-    largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
-    in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
-    return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
 
 
 def score_slots(arrays, levels: Sequence[str], groups: int | None, key, progress, batch_size: int | None):

@@ -1,24 +1,29 @@
 """Scores of files: in which turn they are computed, what has arrived, and tables for a terminal, as CSV and as JSON."""
 
+import contextlib
 import csv
 import dataclasses
 import io
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from jaxdis._core.display import duration, tell_now_and_then
 from jaxdis._core.files import column_of_texts, csv_text, read_csv, write_whole
 from jaxdis._core.finite import finite, mean
+from jaxdis._core.options import look_up
 from jaxdis.cli import _terminal as terminal
 from jaxdis.evaluation import _costs as costs
 from jaxdis.evaluation._costs import Load, Size
 from jaxdis.evaluation._score_core import CHANCE, INTERVAL, SPREAD, added, as_json, chance, csv_columns, together
 from jaxdis.evaluation._scores import Scores
+from jaxdis.metrics import METRICS
 from jaxdis.metrics._metric import Column
+from jaxdis.metrics._plan import lower_is_better
 
 # With more files, each has a row instead of a column.
 MOST_COLUMNS = 4
@@ -154,7 +159,7 @@ def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) 
     return json.dumps(objects if several else objects.popitem()[1], indent=1) + "\n"
 
 
-def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, several: bool, out: Path | None) -> None:
+def print_scores(file_scores: Mapping, notes: Sequence, *, several: bool, out: Path | None) -> None:
     """Print what fits: one file as a table, a few beside each other, a row for each up to twenty, or a summary.
 
     ``notes`` are, for metrics computed in turn, those on files that were scored together, and how many members these
@@ -164,7 +169,11 @@ def print_scores(file_scores: Mapping, notes: Sequence, plan: Mapping, *, severa
         ((name, scores),) = file_scores.items()
         _print_one(scores, terminal.one_line(name))
     elif len(file_scores) > MOST_ROWS:
-        _print_summary(file_scores, plan)
+        columns = {
+            column: np.array([mean(scores[column]) if column in scores else np.nan for scores in file_scores.values()])
+            for column in _columns_of(file_scores)
+        }
+        _print_summary(list(file_scores), columns)
         where = f"in {out}" if out is not None else "written by --csv FILE"
         terminal.write(f"the scores of each of the {len(file_scores):,} files are {where}")
     else:
@@ -245,23 +254,72 @@ def _print_several(file_scores: Mapping) -> None:
         terminal.print_table(heads, rows, no_wrap=True, title=None if number else title)
 
 
-def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
+@contextlib.contextmanager
+def growing(by: str | None, folder: Path) -> Iterator[Callable]:
+    """Yield what shows a growing table of members, best first, and writes it; each for a tenth of the time at most."""
+    from rich.console import Group
+    from rich.live import Live
+
+    console = terminal.console(error=True)
+    live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+
+    def show(given) -> None:
+        table, words = given
+        table.write(folder)
+        if live is not None:
+            live.update(Group(_best(table.columns(), by), words), refresh=True)
+
+    show = now_and_then(show)
+    with contextlib.nullcontext() if live is None else live:
+
+        def told(table, done: int, total: int, left: float) -> None:
+            words = f"{done:,} of {total:,} files × metrics; the rest takes about {duration(left)}"
+            if live is None:
+                tell_now_and_then(f"scoring: {words}")
+            if table.members and done < total:
+                show(lambda: (table, words))
+
+        yield told
+
+
+def _best(columns: Mapping[str, Sequence], by: str | None):
+    """The best members by a column, as a table."""
+    names, *numbers = columns
+    scores = [name for name in numbers if "[" not in name]
+    by = look_up(by, columns, "column") if by is not None and by not in scores else by or scores[0]
+    values = np.asarray(columns[by]) * (-1 if lower_is_better(by) else 1)
+    rows = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[:MOST_ROWS]
+    heads = [by, *(name for name in scores if name != by)][:MOST_COLUMNS]
+    texts = ([columns[names][row], *(f"{columns[head][row]:.4f}" for head in heads)] for row in rows)
+    return terminal.table([names, *map(folded, heads)], texts, title=f"best of {len(values):,} by {by}")
+
+
+def print_members(names: Sequence[str], columns: Mapping[str, np.ndarray]) -> None:
+    """Print a folder's table: a row for each of few members, or a summary."""
+    columns = {name: column for name, column in columns.items() if "[" not in name}
+    if len(names) > MOST_ROWS:
+        _print_summary(names, columns)
+        return
+    known = {name: Column.read(name, METRICS) for name in columns}
+    rows = {name: {known[c]: column[row] for c, column in columns.items()} for row, name in enumerate(names)}
+    _print_several({name: Scores(row, {}, ()) for name, row in rows.items()})
+
+
+def _print_summary(files: Sequence[str], columns: Mapping[str, np.ndarray]) -> None:
     room = (terminal.console().width - LONGEST_METRIC - 28) // 2  # less what the other columns need
-    names, rows, medians = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores], [], {}
-    for column in _columns_of(file_scores):
-        values = np.array([mean(scores[column]) if column in scores else np.nan for scores in file_scores.values()])
+    names, rows, medians = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in files], [], {}
+    for column, values in columns.items():
         if np.isnan(values).all():
             rows.append([folded(column), "", "", "", ""])
             continue
         order = [np.nanargmin(values), np.nanargmax(values)]
-        name = Column.read(column, plan)
-        best, worst = order if name.field in plan[name.metric].errors else order[::-1]
+        best, worst = order if lower_is_better(column) else order[::-1]
         ends = (f"{values[end]:.4f}\n{names[end]}" for end in (best, worst))
         middle = np.argsort(values)[np.isfinite(values).sum() // 2]
-        medians.setdefault(name.metric, f"{column}: the median file is {list(file_scores)[middle]}")
+        medians.setdefault(Column.read(column, METRICS).metric, f"{column}: the median file is {files[middle]}")
         rows.append([folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends])
     heads = ["metric", "mean", "spread", "best", "worst"]
-    terminal.print_table(heads, rows, no_wrap=True, title=f"{len(file_scores)} files")
+    terminal.print_table(heads, rows, no_wrap=True, title=f"{len(files):,} files")
     for sentence in medians.values():
         terminal.write_sentence(sentence)
 

@@ -2,7 +2,7 @@
 
 import collections
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -11,11 +11,14 @@ import numpy as np
 
 from jaxdis._core import table_columns as tables
 from jaxdis._core import table_files as files
+from jaxdis._core.arrays import LARGEST, SMALLEST, is_real
 from jaxdis._core.options import printable, shown, some_of
 from jaxdis._core.table_columns import Missing, columns_and_kinds, columns_of
 from jaxdis._core.table_files import MAKE_ONE, file_and_part, is_cells, read_arrays, suffix_of
 from jaxdis.factors import Factors
 
+# Bytes of codes that are scored together.
+GROUP_BYTES = 128 << 20
 # Classes of a factor that are listed by their names.
 MOST_NAMED = 6
 # Factors that are listed.
@@ -108,6 +111,51 @@ def load_arrays(
         given = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
     codes, variances = (_kept(array, given, path, slots) for array in (codes, variances))
     return Arrays(codes, given, variances)
+
+
+def grouped(read: Iterable[tuple[str, Arrays | Path]]) -> Iterator[dict[str, Arrays | Path]]:
+    """Files that can be scored as members in one zoo, by name; one that holds something else is alone."""
+    group, size, sound = {}, 0, False
+    for name, arrays in read:
+        was_sound, sound = sound, not isinstance(arrays, Path) and _sound(arrays)
+        fits = sound and was_sound and size < GROUP_BYTES and alike(next(iter(group.values())), arrays)
+        if group and not fits:
+            yield group
+            group, size = {}, 0
+        group[name] = arrays
+        size += 0 if isinstance(arrays, Path) else arrays.codes.nbytes
+    if group:
+        yield group
+
+
+def _sound(arrays: Arrays) -> bool:
+    """Whether a file holds one member, not too large for a group, about which nothing will be warned or refused."""
+    given = [array for array in (arrays.codes, arrays.variances) if array is not None]
+    if arrays.codes.ndim != 2 or arrays.codes.nbytes > GROUP_BYTES or not all(map(is_real, given)):
+        return False
+    largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
+    in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
+    return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
+
+
+def together(group: Mapping[str, Arrays], test: Path | None) -> tuple:
+    """Codes and variances of alike files, ``[m, n, d]`` if there are several, and held-out ``(codes, factors)``."""
+    first, held_out = next(iter(group.values())), None
+    if test is not None:
+        for factor, values in zip(first.factors.names, first.factors.classes or (), strict=False):
+            if values is not None and list(values) != list(range(len(values))):  # as held-out ones have to be
+                words = f"classes of {factor} that are not 0, 1, 2, …; put these numbers into the table"
+                raise ValueError(f"--test: must be numbered as the table of factors, got {words}")
+        other = load_arrays(test)
+        held_out = other.codes, other.factors
+    if len(group) == 1:
+        return first.codes, first.variances, held_out
+    if held_out is not None and held_out[0].ndim == 2:
+        held_out = np.broadcast_to(held_out[0], (len(group), *held_out[0].shape)), held_out[1]
+    codes, variances = np.stack([arrays.codes for arrays in group.values()]), None
+    if first.variances is not None:
+        variances = np.stack([arrays.variances for arrays in group.values()])
+    return codes, variances, held_out
 
 
 def alike(one: Arrays, other: Arrays) -> bool:
@@ -237,10 +285,18 @@ def _codes_of_columns(path: Path, factors: Sequence[str] = ()) -> np.ndarray:
 
 
 def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
+    array = np.asarray(arrays["factors"])
     try:
-        return Factors.of(arrays["factors"], tables.sizes_of(arrays.get("sizes")), tables.names_of(arrays.get("names")))
+        sizes, names = tables.sizes_of(arrays.get("sizes")), tables.names_of(arrays.get("names"))
+        return _factors_once(array.tobytes(), array.shape, array.dtype, sizes, names and tuple(names))
     except ValueError as error:
         raise ValueError(f"{printable(path)}: {error}") from None
+
+
+@functools.lru_cache(maxsize=1)
+def _factors_once(content: bytes, shape: tuple[int, ...], dtype: np.dtype, sizes, names) -> Factors:
+    """Factors that many files have in common."""
+    return Factors.of(np.frombuffer(content, dtype).reshape(shape), sizes, names)
 
 
 def _kept(array: np.ndarray | None, factors: Factors, path: Path, slots: bool = False) -> np.ndarray | None:

@@ -1,8 +1,8 @@
 """Scores that are kept on disk and found by content, so that nothing is computed twice.
 
 What decides a member's numbers is hashed: its codes, the factors, the metric with its options, the key where chance
-plays a part, and the version of all numbers. Names of files and members, batches and devices are no part of it. A
-record holds a metric's numbers for some members that were computed together, and is written entirely or not at all.
+plays a part, and the numbers' version. Names, batches and devices have no influence. A record holds a metric's numbers
+for members that were computed together, and is written entirely or not at all.
 """
 
 import collections
@@ -28,9 +28,9 @@ from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import sources_of
 from jaxdis.metrics._plan import Plan
 
-# Of the folder; another one is another version's.
+# The folder's; another one is another version's.
 FORMAT = 1
-# Computing that a run loses at most when it is stopped, in seconds of a CPU core, and members in a record.
+# Computing that a run loses at most when it is stopped, in seconds on a CPU core, and members in a record.
 SECONDS, MOST = 30.0, 256
 MOST_ON_ACCELERATORS = 1024
 
@@ -56,7 +56,7 @@ def batches_of(request: Request, turn: Plan) -> Iterator[np.ndarray]:
 
 
 class Kept:
-    """A folder of scores: where each member's numbers by each metric are."""
+    """A folder with scores: where each member's numbers by each metric are."""
 
     def __init__(self, root: Path):
         self.store = Store(root)
@@ -89,13 +89,13 @@ class Kept:
                 places.setdefault(member, (name, place))
 
     def lacking(self, address: Address, rows: np.ndarray) -> np.ndarray:
-        """The rows whose numbers are not here; of members with the same codes, the first."""
+        """The rows whose numbers are not here; if members have the same codes, the first alone."""
         places = self._places[cell_id(address.samples)]
         first = {address.members[row]: row for row in rows[::-1]}
         return np.sort(np.array([row for member, row in first.items() if member not in places], int))
 
     def fill(self, request: Request, turn: Plan, rows: np.ndarray, addresses: dict[str, Address], compute: Callable):
-        """Keep what ``compute`` makes of a request for what is missing of some metrics for some members."""
+        """Compute some metrics for those members that lack them, and keep the results."""
         if not self._missing(turn, rows, addresses):
             return
         batch = cell_id({name: [addresses[name].members[row] for row in rows] for name, _ in turn})
@@ -119,7 +119,7 @@ class Kept:
         return {name: lacking for name, lacking in found.items() if len(lacking)}
 
     def results(self, request: Request, plan: Plan, rows: np.ndarray, addresses: dict[str, Address]) -> Results:
-        """What is kept of some metrics for some members, as a run returns it."""
+        """Some metrics' kept results for some members, as a run returns them."""
         self.refresh()
         arrays = {name: self._arrays(addresses[name], rows) for name, _ in plan}
         metrics = {name: _as_tuple(_fields(found, "metrics")) for name, found in arrays.items()}
@@ -216,14 +216,14 @@ def _address(request: Request, metric: Metric, of_role: Callable, numbers: list[
         given["factors"] = _of_factors(shared.factors)
         given["parts"] = [[list(part.columns), _of_factors(part.shared.factors)] for part in request.parts]
     if "weights" in reads:
-        given["weights"] = _hash(shared.weights)
+        given["weights"] = content(shared.weights)
     if "test" in reads:
-        given["test"] = [_of_factors(shared.test_factors), _hash(shared.train_rows, shared.test_rows)]
-        given["test"] += [_hash(part.shared.train_rows, part.shared.test_rows) for part in request.parts]
+        given["test"] = [_of_factors(shared.test_factors), content(shared.train_rows, shared.test_rows)]
+        given["test"] += [content(part.shared.train_rows, part.shared.test_rows) for part in request.parts]
     if "validation" in reads:
         given["validation"] = _of_factors(shared.validation_factors)
     if drawn or "groups" in reads:
-        given["groups"] = _hash(shared.groups)
+        given["groups"] = content(shared.groups)
     if random:
         given["key"] = np.asarray(jax.random.key_data(shared.key)).tolist()
     if drawn:
@@ -231,7 +231,7 @@ def _address(request: Request, metric: Metric, of_role: Callable, numbers: list[
     roles = ["codes", "offset", "active"]
     roles += ["variances"] * ("variances" in reads) + ["test_codes"] * ("test" in reads)
     roles += ["validation_codes"] * ("validation" in reads)
-    members = [f"{_hash(*each)}" for each in zip(*map(of_role, roles), strict=True)]
+    members = [f"{content(*each)}" for each in zip(*map(of_role, roles), strict=True)]
     if random:  # a member's number is part of its random key
         members = [f"{member}-{number}" for member, number in zip(members, numbers, strict=True)]
     described = json.loads(json.dumps(metric.describe(), default=str))
@@ -242,18 +242,18 @@ def _address(request: Request, metric: Metric, of_role: Callable, numbers: list[
 
 def _of_members(array, count: int) -> list[str]:
     """A hash for each member ``[m, …]``; an empty text where there is no array."""
-    return [""] * count if array is None else [_hash(np.asarray(member)) for member in array]
+    return [""] * count if array is None else [content(np.asarray(member)) for member in array]
 
 
 def _of_factors(factors) -> str | None:
     if factors is None:
         return None
     known = json.dumps([factors.sizes, factors.periods, factors.nominal])
-    return _hash(factors.values, factors.present, known)
+    return content(factors.values, factors.present, known)
 
 
-def _hash(*values) -> str:
-    """128 bits of the hash over arrays, with their types and shapes, and texts; None is nothing."""
+def content(*values) -> str:
+    """Hash arrays, with their types and shapes, and texts, to 128 bits."""
     hashed = hashlib.sha256()
     for value in values:
         if isinstance(value, str) or value is None:
@@ -266,9 +266,9 @@ def _hash(*values) -> str:
 
 
 def _code_of(function: Callable) -> str:
-    """The text of a function of one's own, whose numbers change with it."""
+    """Hash the text that defines a user's function, whose numbers change with it."""
     try:
-        return _hash(inspect.getsource(inspect.unwrap(function)))
+        return content(inspect.getsource(inspect.unwrap(function)))
     except (OSError, TypeError):  # typed at a prompt, or no function
         code = getattr(function, "__code__", None)
-        return _hash(repr(function) if code is None else code.co_code.hex() + repr(code.co_consts))
+        return content(repr(function) if code is None else code.co_code.hex() + repr(code.co_consts))

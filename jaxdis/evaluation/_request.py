@@ -255,7 +255,7 @@ class Request:
         return dataclasses.replace(self, asked=plan, plan=kept)
 
     def some(self, members: np.ndarray, plan: Plan) -> "Request":
-        """The same request for some members and metrics, which nobody hears of and nothing keeps."""
+        """The same request for some members and metrics, told to nobody and kept nowhere."""
 
         def chosen(given: MemberCodes) -> MemberCodes:
             return jax.tree.map(lambda leaf: take(leaf, members), given)

@@ -311,4 +311,5 @@ def left_out_of(plan: Plan, sizes: Sequence[int | None], periods: Sequence[float
 def lower_is_better(column: str) -> bool:
     """Whether a column from the library's metrics is best when low; others are taken as best when high."""
     column = Column.read(column, METRICS)
-    return column.metric in METRICS and column.field in METRICS[column.metric].errors
+    metric = column.metric.partition(":")[0]  # less options, as in a shell's columns
+    return metric in METRICS and column.field in METRICS[metric].errors

@@ -215,7 +215,7 @@ def test_a_long_name_is_whole_where_there_is_room(capsys, monkeypatch):
     name = "dci:splitter=histogram.disentanglement"
     for columns in (80, 40):
         monkeypatch.setenv("COLUMNS", str(columns))
-        print_scores({"a": jaxdis.Scores({name: np.float32(0.5)}, {})}, [], {}, several=False, out=None)
+        print_scores({"a": jaxdis.Scores({name: np.float32(0.5)}, {})}, [], several=False, out=None)
         printed = capsys.readouterr().out
         assert (name in printed) == (columns == 80)
         assert max(map(len, printed.splitlines())) <= columns
@@ -276,7 +276,7 @@ def interrupted_at(count, monkeypatch):
 @pytest.fixture
 def rows_of_two(monkeypatch):
     """Groups of two files."""
-    monkeypatch.setattr("jaxdis.cli._score_command.GROUP_BYTES", 2 * 200 * 2 * 4)
+    monkeypatch.setattr("jaxdis.evaluation._arrays_file.GROUP_BYTES", 2 * 200 * 2 * 4)
 
 
 def test_what_was_computed_for_many_files_is_kept(folder, monkeypatch, rows_of_two, capsys):
@@ -294,7 +294,7 @@ def test_what_was_computed_for_many_files_is_kept(folder, monkeypatch, rows_of_t
 
 
 def test_quick_metrics_are_computed_for_all_files_first(folder, monkeypatch, rows_of_two):
-    monkeypatch.setattr("jaxdis.cli._score_tables.seconds_of", lambda stage: stage[0][0] == "sap_r2")
+    monkeypatch.setattr("jaxdis.evaluation._run.seconds_of", lambda stage: stage[0][0] == "sap_r2")
     calls, metrics = interrupted_at(99, monkeypatch), ["--metrics", "sap_r2", "mig", "mcc"]
     rows = scored(folder, *metrics, "--json", str(folder / "scores.json"))
     assert calls == [(2, ["mig", "mcc"])] * 3 + [(2, ["sap_r2"])] * 3
