@@ -225,6 +225,8 @@ def _numbers_columns(path: Path, lines: list[list[str]]) -> bool:
 MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"
 # Deflate packs at most 1,032 to 1; arrays of numbers are nowhere near that unless they are constant.
 MOST_PACKED = 200
+# A larger .npy file is memory-mapped; a smaller one is read, which is faster.
+AT_ONCE = 1 << 20
 SMALL = 64 << 20
 
 
@@ -265,10 +267,13 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
 
 
 def read_npy(path: Path) -> np.ndarray:
-    """The array in an .npy file, memory-mapped."""
+    """The array in an .npy file, memory-mapped if it is large."""
     try:
         with path.open("rb") as stream:
-            _header(stream, path.stat().st_size)
+            size = path.stat().st_size
+            shape, by_columns, dtype = _header(stream, size)
+            if size <= AT_ONCE:
+                return _typed(np.ndarray(shape, dtype, stream.read(), order="F" if by_columns else "C"))
         return _typed(np.load(path, mmap_mode="r", allow_pickle=False))
     except Exception as error:
         reason = f"must be a plain .npy array, got another file or one that is cut short ({_reason(error)})"

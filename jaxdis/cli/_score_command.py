@@ -194,7 +194,7 @@ class Score:
             given_codes.write_files(folder, named, table)
             columns = table.columns()
             tables.print_members(columns.pop("member"), columns)
-            for line in together(table.notes_on_all()):
+            for line in together(table.notes()):
                 terminal.write_sentence(line)
             terminal.write_line(f"table: {out / given_codes.TABLE}")
         if changed:

@@ -130,12 +130,15 @@ def grouped(read: Iterable[tuple[str, Arrays | Path]]) -> Iterator[dict[str, Arr
 
 def _sound(arrays: Arrays) -> bool:
     """Whether a file holds one member, not too large for a group, about which nothing will be warned or refused."""
-    given = [array for array in (arrays.codes, arrays.variances) if array is not None]
-    if arrays.codes.ndim != 2 or arrays.codes.nbytes > GROUP_BYTES or not all(map(is_real, given)):
+    codes, variances = arrays.codes, arrays.variances
+    if codes.ndim != 2 or codes.size == 0 or codes.nbytes > GROUP_BYTES:
         return False
-    largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
+    if not is_real(codes) or (variances is not None and not is_real(variances)):
+        return False
+    low, high = (bound.astype(np.float64) for bound in (codes.min(axis=0), codes.max(axis=0)))
+    largest = np.maximum(-low, high)
     in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
-    return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
+    return bool(in_range.all()) and (variances is None or bool((variances >= 0).all()))
 
 
 def together(group: Mapping[str, Arrays], test: Path | None) -> tuple:

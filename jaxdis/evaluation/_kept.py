@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxdis._core import runtime
 from jaxdis._core.executor import FEW, even_size
 from jaxdis._core.store import Store, StoreError, cell_id, locked
 from jaxdis._core.version import NUMERICS
@@ -82,7 +83,7 @@ class Kept:
                 samples, members = cell["samples"], cell["members"]
             except (StoreError, KeyError) as error:
                 self._remove(name, error)
-                continue
+                return self.refresh()
             self._read.add(name)
             places = self._places[cell_id(samples)]
             for place, member in enumerate(members):
@@ -96,7 +97,7 @@ class Kept:
 
     def fill(self, request: Request, turn: Plan, rows: np.ndarray, addresses: dict[str, Address], compute: Callable):
         """Compute some metrics for those members that lack them, and keep the results."""
-        if not self._missing(turn, rows, addresses):
+        if not self._missing(turn, rows, addresses, afresh=False):
             return
         batch = cell_id({name: [addresses[name].members[row] for row in rows] for name, _ in turn})
         lock = self.store.root / "partial" / f"{batch}.lock"
@@ -112,15 +113,21 @@ class Kept:
                     arrays = _arrays_of(results, name, metric, np.searchsorted(asked, chosen))
                     self.store.publish("score", cell, {}, arrays)
         lock.unlink(missing_ok=True)
+        runtime.forget_programs_if_many()  # a folder may be of many shapes
 
-    def _missing(self, turn: Plan, rows: np.ndarray, addresses: dict[str, Address]) -> dict[str, np.ndarray]:
-        self.refresh()
+    def _missing(
+        self, turn: Plan, rows: np.ndarray, addresses: dict[str, Address], *, afresh: bool = True
+    ) -> dict[str, np.ndarray]:
+        """By metric, the rows that lack numbers; ``afresh`` looks for records of other processes."""
+        if afresh:
+            self.refresh()
         found = {name: self.lacking(addresses[name], rows) for name, _ in turn}
         return {name: lacking for name, lacking in found.items() if len(lacking)}
 
     def results(self, request: Request, plan: Plan, rows: np.ndarray, addresses: dict[str, Address]) -> Results:
         """Some metrics' kept results for some members, as a run returns them."""
-        self.refresh()
+        if self._missing(plan, rows, addresses, afresh=False):
+            self.refresh()
         arrays = {name: self._arrays(addresses[name], rows) for name, _ in plan}
         metrics = {name: _as_tuple(_fields(found, "metrics")) for name, found in arrays.items()}
         replicates = {name: _fields(found, "replicates") for name, found in arrays.items()}
@@ -149,9 +156,9 @@ class Kept:
         for name in dict.fromkeys(name for name, _ in wanted):
             try:
                 arrays = self.store.arrays("score", name)
-            except StoreError as error:
+            except (StoreError, FileNotFoundError) as error:  # the latter if another process has removed it
                 self._remove(name, error)
-                raise
+                raise StoreError(f"{self.store.root}: lacks numbers that were kept") from error
             here = [(row, place) for row, (record, place) in enumerate(wanted) if record == name]
             to, taken = np.array(here).T
             for field, array in arrays.items():
@@ -164,6 +171,8 @@ class Kept:
         warnings.warn(f"{path}: is damaged and computed again ({error})", RuntimeWarning, stacklevel=2)
         for suffix in (".npz", ".json"):
             self.store.path("score", name, suffix).unlink(missing_ok=True)
+        self._read.clear()
+        self._places.clear()
 
 
 # One at a time: what a folder holds is read once in a process.
@@ -200,13 +209,20 @@ def _arrays_of(results: Results, name: str, metric: Metric, places: np.ndarray) 
 
 def addresses_of(request: Request) -> dict[str, Address]:
     """What decides the numbers of each metric, hashed: arrays that it does not read are left out."""
-    m = len(request.rows)
-    of_role = functools.cache(lambda role: _of_members(getattr(request.members, role), m))
-    numbers = [str(number) for number in np.asarray(request.members.number).tolist()]
-    return {name: _address(request, metric, of_role, numbers) for name, metric in request.plan}
+    of_role = functools.cache(lambda role: _of_members(getattr(request.members, role), len(request.rows)))
+
+    @functools.cache
+    def members(roles: tuple[str, ...], random: bool) -> list[str]:
+        found = [content(*each) for each in zip(*map(of_role, roles), strict=True)]
+        if random:  # a member's number is part of its random key
+            numbers = np.asarray(request.members.number).tolist()
+            found = [f"{member}-{number}" for member, number in zip(found, numbers, strict=True)]
+        return found
+
+    return {name: _address(request, metric, members) for name, metric in request.plan}
 
 
-def _address(request: Request, metric: Metric, of_role: Callable, numbers: list[str]) -> Address:
+def _address(request: Request, metric: Metric, members: Callable) -> Address:
     shared, sources = request.shared, [spec for spec in (metric.source.base, metric.source) if spec is not None]
     reads = {name for spec in sources for name, read in spec.reads._asdict().items() if read}
     drawn = request.bootstrap or request.null.count
@@ -231,13 +247,10 @@ def _address(request: Request, metric: Metric, of_role: Callable, numbers: list[
     roles = ["codes", "offset", "active"]
     roles += ["variances"] * ("variances" in reads) + ["test_codes"] * ("test" in reads)
     roles += ["validation_codes"] * ("validation" in reads)
-    members = [f"{content(*each)}" for each in zip(*map(of_role, roles), strict=True)]
-    if random:  # a member's number is part of its random key
-        members = [f"{member}-{number}" for member, number in zip(members, numbers, strict=True)]
     described = json.loads(json.dumps(metric.describe(), default=str))
     foreign = [_code_of(spec.function) for spec in metric.specs if not spec.function.__module__.startswith(PACKAGE)]
     samples = {"metric": described, "code": foreign, "given": given, "numerics": NUMERICS}
-    return Address(samples, members)
+    return Address(samples, members(tuple(roles), random))
 
 
 def _of_members(array, count: int) -> list[str]:

@@ -93,11 +93,11 @@ class Table:
     """All members' numbers that have been scored."""
 
     def __init__(self, plan: Plan):
-        self.plan = plan
+        self.metrics = [name for name, _ in plan]
         self.members: dict[str, tuple[int, int]] = {}
         self.codes: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        self.notes: dict[str, list] = {}
+        self._notes: dict[str, list[tuple[list, int]]] = {}
         self._pieces: dict[str, list[tuple[list[str], np.ndarray]]] = {}
 
     def add(self, piece: Piece) -> None:
@@ -109,8 +109,13 @@ class Table:
         names = [name for name, *_ in piece.members]
         for column, values in piece.columns.items():
             self._pieces.setdefault(column, []).append((names, values))
-        for metric, note in piece.notes:
-            self.notes.setdefault(metric, []).append((((metric, note),), len(names)))
+        metrics = [*(metric for metric, _ in piece.notes), *map(self._metric_of, piece.columns)]
+        for metric in dict.fromkeys(metrics):
+            own = [note for note in piece.notes if note[0] == metric]
+            self._notes.setdefault(metric, []).append((own, len(names)))
+
+    def _metric_of(self, column: str) -> str:
+        return Column.read(column, self.metrics).metric
 
     def column(self, name: str, rows: Mapping[str, int]) -> np.ndarray:
         """A column's numbers in the order of ``rows``; NaN for members that have none."""
@@ -122,8 +127,7 @@ class Table:
     def columns(self) -> dict[str, Any]:
         """The members' names in the files' order, and all columns in the metrics' order."""
         rows = {name: row for row, name in enumerate(sorted(self.members, key=self.members.get))}
-        order = [name for name, _ in self.plan]
-        columns = sorted(self._pieces, key=lambda name: ("[" in name, order.index(Column.read(name, order).metric)))
+        columns = sorted(self._pieces, key=lambda name: ("[" in name, self.metrics.index(self._metric_of(name))))
         return {NAME: list(rows), **{name: self.column(name, rows) for name in columns}}
 
     def write(self, folder: Path) -> None:
@@ -138,8 +142,9 @@ class Table:
             table = pyarrow.table(columns)
             write_whole((folder / TABLE).with_suffix(".parquet"), lambda file: parquet.write_table(table, file))
 
-    def notes_on_all(self) -> tuple[tuple[str, str], ...]:
-        return tuple(note for notes in self.notes.values() for note in added(notes))
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """Pairs: a metric, and a note on all members together."""
+        return tuple(note for notes in self._notes.values() for note in added(notes))
 
 
 def text(value) -> str:
@@ -297,4 +302,4 @@ def changed_files(folder: Path, table: Table) -> list[str]:
 def write_files(folder: Path, files: Mapping[str, Path], table: Table) -> None:
     """Write which files the table lists, for commands that read the folder."""
     found = {name: [str(files[name].resolve()), codes] for name, codes in table.codes.items()}
-    write_json(folder / FILES, {"files": found, "metrics": [name for name, _ in table.plan]})
+    write_json(folder / FILES, {"files": found, "metrics": table.metrics})

@@ -12,11 +12,14 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jaxdis._core.store import Store
+from jaxdis.study import _given_codes as given_codes
 from jaxdis.study._executors import Processes, opened
 from jaxdis.study._run_study import run, status
+from tests.study.test_given_codes import files_of, given_of, write_zoo
 from tests.study.tiny import tiny
 
 dask = pytest.importorskip("distributed")
@@ -144,13 +147,13 @@ def cluster(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def when_trained(out: Path, act):
-    """Do something once the first member is trained, while the study runs."""
+def when_trained(out: Path, act, kind: str = "train"):
+    """Do something once the first member is trained (or scored), while the study runs."""
     store = Store(out)
 
     def watch():
         deadline = time.monotonic() + 120
-        while not store.ids("train") and time.monotonic() < deadline:
+        while not store.ids(kind) and time.monotonic() < deadline:
             time.sleep(0.01)
         act()
 
@@ -170,6 +173,25 @@ def test_a_dask_worker_killed_mid_run(expected, tmp_path, cluster):
     assert cluster.workers[0].wait() == -signal.SIGKILL
     assert_same(table(path), expected)
     assert list(Store(tmp_path).verify()) == []
+
+
+def test_files_are_scored_though_a_dask_worker_is_killed(tmp_path, cluster, monkeypatch):
+    zoo, out = write_zoo(tmp_path / "zoo", 24), tmp_path / "out"
+    monkeypatch.setattr("jaxdis.study._given_codes.MOST_FILES", 8)
+    here = given_codes.score_given(given_of(tmp_path / "here"), files_of(zoo))
+
+    def kill():
+        cluster.workers[0].kill()
+        cluster.start_worker()
+
+    with when_trained(out, kill, "score"), opened(cluster.name) as executor:
+        found = given_codes.score_given(given_of(out), files_of(zoo), executor)
+    assert cluster.workers[0].wait() == -signal.SIGKILL
+    assert found.members == here.members
+    for name, column in found.columns().items():
+        if name != "member":
+            np.testing.assert_allclose(column, here.columns()[name], rtol=1e-5, atol=1e-6)
+    assert list(Store(out).verify()) == []
 
 
 def test_a_dask_scheduler_restarted_mid_run(expected, tmp_path, cluster):

@@ -108,6 +108,16 @@ def test_a_second_run_computes_what_is_new(zoo, tmp_path, computed, capsys):
     assert computed == [("mig:bins=5", 6)]
 
 
+def test_notes_count_all_members(zoo, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(given_codes, "MOST_FILES", 2)
+    noise = np.random.default_rng(9).normal(size=(150, 3))
+    for number in (1, 4):
+        np.savez(zoo / f"run{number}.npz", codes=noise.astype(np.float32), factors=VALUES)
+    monkeypatch.setattr("jaxdis.evaluation._notes.FEW_SAMPLES", 100)
+    score(zoo, tmp_path / "out")
+    assert "2 of 6 members are at chance level" in " ".join(capsys.readouterr().out.split())
+
+
 def test_quick_metrics_come_before_slow_ones(zoo, tmp_path, computed, monkeypatch):
     monkeypatch.setattr(given_codes, "MOST_FILES", 2)
     monkeypatch.setattr(_run, "QUICK", 0.06)
