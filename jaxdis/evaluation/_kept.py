@@ -83,7 +83,8 @@ class Kept:
                 samples, members = cell["samples"], cell["members"]
             except (StoreError, KeyError) as error:
                 self._remove(name, error)
-                return self.refresh()
+                self.refresh()
+                return
             self._read.add(name)
             places = self._places[cell_id(samples)]
             for place, member in enumerate(members):
