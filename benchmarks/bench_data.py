@@ -66,9 +66,6 @@ RENDERED = {
     "teapots": lambda **o: jaxdis.data.teapots(form="points", **o),
     "teapots, triangles": lambda **o: jaxdis.data.teapots(form="triangles", **o),
     "clevr6": lambda **o: jaxdis.data.clevr6(**o),
-    "standin_turntable": lambda **o: jaxdis.data.standin_turntable(**o),
-    "standin_gray_turntable": lambda **o: jaxdis.data.standin_gray_turntable(**o),
-    "standin_arm": lambda **o: jaxdis.data.standin_arm(**o),
 }
 GATHERED = {
     "dsprites": lambda **o: jaxdis.data.dsprites(cached=True, **o),

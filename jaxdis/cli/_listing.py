@@ -190,7 +190,6 @@ _DRAWN_OR_READ = {
     (True, False): "drawn by jaxdis",
     (False, True): "read from the official file",
 }
-_STANDIN = "drawn, in place of data sets whose file is not at hand"
 
 
 def _data() -> list[Row]:
@@ -202,15 +201,13 @@ def _data() -> list[Row]:
         factors = ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, sizes, strict=True))
         source = " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part)
         height, width, channels = row.shape
-        title, group = row.description, _STANDIN
-        if row.references:
-            title, group = f"{row.title}: {row.description}", _DRAWN_OR_READ[bool(row.renders), bool(row.reads)]
+        title, group = f"{row.title}: {row.description}", _DRAWN_OR_READ[bool(row.renders), bool(row.reads)]
         text = (
             f"{title}.\n\nFactors and their numbers of values: {factors}.\n\n"
             f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
         )
         rows.append(Row(name, title, group, row.references, text))
-    return sorted(rows, key=lambda row: (*_DRAWN_OR_READ.values(), _STANDIN).index(row.group))
+    return sorted(rows, key=lambda row: [*_DRAWN_OR_READ.values()].index(row.group))
 
 
 def _references() -> Iterator[Row]:

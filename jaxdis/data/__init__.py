@@ -21,9 +21,6 @@ from jaxdis.data._datasets import (
     scream_dsprites,
     shapes3d,
     smallnorb,
-    standin_arm,
-    standin_gray_turntable,
-    standin_turntable,
     teapots,
 )
 from jaxdis.data._factor_space import FactorSpace, Interval
@@ -33,5 +30,4 @@ from jaxdis.data._scenes import Scenes, SceneSamples
 
 __all__ = ["DATASETS", "DataSet", "DataSource", "FactorSpace", "Interval", "Render", "SceneSamples", "Scenes", "cars3d"]
 __all__ += ["clevr6", "color_dsprites", "dsprites", "example", "folder", "hearts", "mpi3d", "multi_dsprites"]
-__all__ += ["noisy_dsprites", "scream_dsprites", "shapes3d", "smallnorb", "standin_arm", "standin_gray_turntable"]
-__all__ += ["standin_turntable", "synthetic", "teapots"]
+__all__ += ["noisy_dsprites", "scream_dsprites", "shapes3d", "smallnorb", "synthetic", "teapots"]

@@ -74,14 +74,6 @@ def camera_rays(eye: Float[Array, "3"], side: int) -> Vectors:
     return x * length, y * length, z * length
 
 
-def pixel(points: Float[Array, "n 3"], eye: Float[Array, "3"], side: int) -> Float[Array, "n 2"]:
-    """(row, column) in the crop where points are seen; the center of the first pixel is at (0.5, 0.5)."""
-    right, up, into = ((points - eye[None]) @ frame(eye).T).T
-    scale = PICTURE[1] / 2 / HALF_WIDTH
-    row, column = PICTURE[0] / 2 - scale * up / into, PICTURE[1] / 2 + scale * right / into
-    return jnp.stack([row - CROP_TOP, column - CROP_LEFT], 1) * (side / CROP_SIDE)
-
-
 def entered(solids: Solids, start: Vectors, rays: Vectors) -> Float[Array, "o p"]:
     """t at which each ray ``[p]`` enters each solid; FAR where it misses, or starts inside or behind.
 

@@ -21,7 +21,6 @@ from jaxdis.data import _clevr_render as clevr
 from jaxdis.data import _lattice as lattice
 from jaxdis.data import _multi_sprites as multi_sprites
 from jaxdis.data import _sprites as sprites
-from jaxdis.data import _standins as standins
 from jaxdis.data import _teapot as teapot
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._factor_space import FactorSpace, middles
@@ -267,9 +266,8 @@ def clevr6(
 
     Args:
       max_objects, min_objects: how many objects a scene may have.
-      source: the official CLEVR file with masks (Kabra et al. 2019), or the folder with ``clevr`` as prepared by
-        tensorflow-datasets, whose masks are computed from its descriptions; None renders the images. A file's space
-        yields only its images, and only ``side`` and ``min_pixels`` apply to it.
+      source: the official CLEVR file with masks (Kabra et al. 2019); None renders the images. A file's space yields
+        only its images, and only ``side`` and ``min_pixels`` apply to it.
       side: images' height and width, in pixels.
       bounce: whether metal reflects the scene.
       shadows: whether objects cast shadows.
@@ -296,33 +294,10 @@ def clevr6(
     return space, Render((), draw, space.sizes, (side, side, 3), dtype)
 
 
-@checked
-def standin_turntable(*, dtype="float32") -> Pair:
-    """Render 183 box cars from 4 × 24 viewpoints, NOT Cars3D, with its factors and sizes, [64, 64, 3]."""
-    return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
-
-
-@checked
-def standin_gray_turntable(*, dtype="float32") -> Pair:
-    """Render gray toys built from boxes, NOT SmallNORB, with its factors, sizes and ten hidden instances, [64, 64,
-    1]."""
-    return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
-
-
-@checked
-def standin_arm(*, dtype="float32") -> Pair:
-    """Render an arm with one link and an object at its tip, NOT MPI3D, with its factors and sizes, [64, 64, 3]."""
-    return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
-
-
 def _needed(source: str | Path | None, name: str, what: str) -> str | Path:
     if source is None:
         raise ValueError(f"source: must be the file of {name} (the {what}), which cannot be drawn, got None")
     return source
-
-
-def _standin(space, draw, channels, draws_noise, dtype) -> Pair:
-    return space, Render((), draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise)
 
 
 def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
@@ -378,7 +353,7 @@ class DataSet:
       origin: who published the set, where its files are, and on what terms.
       make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
         be rendered.
-      references: keys that ``jaxdis list references`` shows; empty for a stand-in.
+      references: keys that ``jaxdis list references`` shows.
       scenes: for sets of scenes, which factor belongs to which object, and masks.
       default_file: whether ``make`` looks for the file in the cache folder when no source is given.
     """
@@ -466,14 +441,11 @@ DATASETS: dict[str, DataSet] = {
         (smallnorb, image_files.SMALLNORB_SPACE, {"shape": (64, 64, 1), "renders": False}),
         (teapots, teapot.SPACE, {}),
         (clevr6, clevr.space(), {"shape": (128, 128, 3), "scenes": _OF_SOLIDS}),
-        (standin_turntable, standins.TURNTABLE_SPACE, {}),
-        (standin_gray_turntable, standins.GRAY_TURNTABLE_SPACE, {"shape": (64, 64, 1)}),
-        (standin_arm, standins.ARM_SPACE, {}),
     )
 }
 
-# Data sets that tensorflow-datasets downloads, by their names there.
-_DOWNLOADED = {"dsprites": "dsprites", "shapes3d": "shapes3d", "smallnorb": "smallnorb", "clevr6": "clevr"}
+# Data sets that tensorflow-datasets downloads.
+_DOWNLOADED = ("dsprites", "shapes3d", "smallnorb")
 
 
 def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
@@ -491,7 +463,7 @@ def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
     from jaxdis.data.files import _tfds as tfds
 
     try:
-        return tfds.prepare(_DOWNLOADED[name], folder)
+        return tfds.prepare(name, folder)
     except ImportError:
         raise
     except Exception as error:  # whatever a download raises

@@ -10,8 +10,8 @@ from jaxdis.data.files import _tfds as tfds
 def test_a_set_is_downloaded_into_a_folder(tmp_path, monkeypatch, capsys):
     asked = []
     monkeypatch.setattr(tfds, "prepare", lambda name, folder: asked.append((name, folder)) or folder / "1.0.0")
-    assert main(["data", "prepare", "clevr6", "--out", str(tmp_path)]) == 0
-    assert asked == [("clevr", tmp_path)]
+    assert main(["data", "prepare", "smallnorb", "--out", str(tmp_path)]) == 0
+    assert asked == [("smallnorb", tmp_path)]
     assert "1.0.0 is complete; use it by --source" in " ".join(capsys.readouterr().out.split())
 
 

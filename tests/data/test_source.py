@@ -245,7 +245,7 @@ def test_what_the_shell_passes(tmp_path, capsys):
     for arguments, message in (
         (["--source", "mpi3d"], "source: must be NAME=PATH, got 'mpi3d'"),
         (["--source", "dsprite=x"], "source: must be one of dsprites,"),
-        (["--source", "standin_arm=x"], "source: standin_arm is drawn and reads no file, got 'x'"),
+        (["--source", "hearts=x"], "source: hearts is drawn and reads no file, got 'x'"),
         (["--source", f"mpi3d={tmp_path}/none.npz"], "source: must be a file or a folder, got"),
         (["--data-option", "mpi3d.variant=real"], "data-option: must be NAME.OPTION=VALUE for a data set"),
         (["--data", "mpi3d"], "source: mpi3d cannot be drawn and needs its file (official npz; Gondal et al. 2019"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxdis.papers.locatello2020._run import locatello2020
-from jaxdis.papers.mahon2024._run import mahon2024
+from jaxdis.papers.mahon2024._run import DATA, HELD_OUT, mahon2024
 from jaxdis.papers.mahon2024._tables import write_alignments, write_tables
 from jaxdis.study import STUDIES, Study
 from jaxdis.study._run_study import WORKS, Work, run, work_of
@@ -49,12 +49,14 @@ def test_mahon2024_holds_out_reads_out_and_correlates(tmp_path):
 
 
 def test_the_papers_models_combinations_and_normal_test_set():
-    study = mahon2024()
+    study = mahon2024()  # without the file of MPI3D
     assert study.novel == ("novel_combination",)
     labels = [(training.config.data, label) for training in study.trainings for label in training.members().labels]
     six = [(data, label) for data, label in labels if label["model"] != "labelled_partition"]
-    assert len(six) == 6 * (3 * 5 + 5 + 8 + 6)  # the "∼ 200 models" of the paper
-    assert len(labels) - len(six) == 3 * 5 + 5 + 8 + 6
+    assert len(six) == 6 * (2 * 5 + 5 + 8)
+    assert len(labels) - len(six) == 2 * 5 + 5 + 8
+    combinations = sum(len(pairs) for _, pairs in HELD_OUT.values())
+    assert 6 * (len(DATA) * 5 + combinations) == 204  # the "∼ 200 models" of the paper
     held_out = {(training.config.data, training.held_out) for training in study.trainings}
     assert ("shapes3d", (("scale", 7), ("shape", 3))) in held_out
     assert {training.held_out_share for training in study.trainings if not training.held_out} == {0.2}

@@ -1,13 +1,12 @@
-"""tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d, smallnorb and clevr by array_record.
+"""tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d and smallnorb by array_record.
 
 This is the only module that imports tensorflow_datasets. Its steps that use TensorFlow are avoided: the image encoder
-(given a picture object instead of an array, it encodes with Pillow) and the readers of SmallNORB and CLEVR (replaced by
-ours). The scenes of CLEVR are read by :mod:`jaxdis.data.files._clevr_files`.
+(given a picture object instead of an array, it encodes with Pillow) and the reader of SmallNORB (replaced by ours).
 """
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,10 +67,6 @@ SETS = {
 }
 
 
-# What the descriptions of CLEVR say of an object.
-_OF_OBJECTS = ("color", "material", "shape", "size", "rotation", "pixel_coords", "3d_coords")
-
-
 def prepare(name: str, folder: str | Path) -> Path:
     """Download and prepare a set as array_record files under ``folder``; returns the folder of the prepared version.
 
@@ -80,13 +75,12 @@ def prepare(name: str, folder: str | Path) -> Path:
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core import registered
 
-    if name not in (sets := (*SETS, "clevr")):
-        raise ValueError(f"name: must be one of {', '.join(sets)}, got {name!r}")
+    if name not in SETS:
+        raise ValueError(f"name: must be one of {', '.join(SETS)}, got {name!r}")
     stock = tfds.builder_cls(name)
     with registered.skip_registration():
-        own = {"smallnorb": _pictures(_smallnorb_examples), "clevr": _clevr_examples}
-        generate = own.get(name) or _pictures(stock._generate_examples)
-        methods = {"_generate_examples": generate, "name": name}
+        generate = _smallnorb_examples if name == "smallnorb" else stock._generate_examples
+        methods = {"_generate_examples": _pictures(generate), "name": name}
         # The stock class finds its metadata next to its own module.
         builder_class = type(stock)("Builder", (stock,), {**methods, "__module__": stock.__module__})
     builder = builder_class(data_dir=str(folder), file_format="array_record")
@@ -123,17 +117,6 @@ def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> It
         yield number, example | {"image": pair[0][..., None], "image2": pair[1][..., None]}
 
 
-def _clevr_examples(self, images_dir_path, question_file, scenes_description_file) -> Iterator[tuple[str, dict]]:
-    """The stock builder's examples without the questions: scenes and their pictures' paths, in order."""
-    described = Path(scenes_description_file)
-    scenes = json.loads(described.read_text())["scenes"] if described.exists() else []
-    for number, path in enumerate(sorted(Path(images_dir_path).iterdir())):
-        described = scenes[number]["objects"] if scenes else []
-        objects = [{name: each[name] for name in _OF_OBJECTS} for each in described]
-        example = {"image": str(path), "file_name": path.name, "objects": objects}
-        yield path.name, example | ({"question_answer": []} if self.version > "3.0.0" else {})
-
-
 def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The lattice of a prepared set, memory-mapped from the cache, with rows in the order of ``space``.
 
@@ -167,23 +150,17 @@ def prepared(name: str, folder: str | Path) -> Path:
     return versions[-1].parent
 
 
-def examples(path: Path, splits: Sequence[str]) -> Iterator[dict]:
+def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
     import tensorflow_datasets as tfds
 
-    builder = tfds.builder_from_directory(path)
-    for split in splits:
-        source = builder.as_data_source(split=split)
-        for number in range(len(source)):
-            yield source[number]
-
-
-def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
     chosen = SETS[name]
     labels = []
-    for example in examples(path, chosen.splits):
-        row = np.array([[example[label] for label in chosen.labels]], np.int64)
-        labels.append(row)
-        out[containers.cell(path, row, space)] = chosen.convert(path, example["image"][None])
+    builder = tfds.builder_from_directory(path)
+    for source in (builder.as_data_source(split=split) for split in chosen.splits):
+        for example in (source[number] for number in range(len(source))):
+            row = np.array([[example[label] for label in chosen.labels]], np.int64)
+            labels.append(row)
+            out[containers.cell(path, row, space)] = chosen.convert(path, example["image"][None])
     containers.placed(path, np.concatenate(labels), space)
     if chosen.check is not None:
         chosen.check(path, out, space)
