@@ -62,18 +62,10 @@ RENDERED = {
     "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(**o),
     "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(PAINTING, **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(**o),
-    "shapes3d": lambda **o: jaxdis.data.shapes3d(cached=False, **o),
+    "shapes3d": lambda **o: jaxdis.data.shapes3d(**o),
     "teapots": lambda **o: jaxdis.data.teapots(form="points", **o),
     "teapots, triangles": lambda **o: jaxdis.data.teapots(form="triangles", **o),
     "clevr6": lambda **o: jaxdis.data.clevr6(**o),
-}
-GATHERED = {
-    "dsprites": lambda **o: jaxdis.data.dsprites(cached=True, **o),
-    "color_dsprites": lambda **o: jaxdis.data.color_dsprites(cached=True, **o),
-    "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(cached=True, **o),
-    "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(PAINTING, cached=True, **o),
-    "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(cached=True, **o),
-    "shapes3d": lambda **o: jaxdis.data.shapes3d(**o),
 }
 
 
@@ -85,13 +77,6 @@ def draw(render, factors, key):
 @pytest.mark.parametrize("name", RENDERED)
 def bench_rendered(speed, name, dtype):
     space, render = RENDERED[name](dtype=dtype)
-    speed(draw, render, space.sample(KEY, BATCH), KEY)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "uint8"])
-@pytest.mark.parametrize("name", GATHERED)
-def bench_gathered(speed, name, dtype):
-    space, render = GATHERED[name](dtype=dtype)
     speed(draw, render, space.sample(KEY, BATCH), KEY)
 
 
@@ -110,15 +95,14 @@ def bench_gathered_from_a_file(speed, where, tmp_path):
         speed(draw, render, factors, KEY, compiled=where == "disk, in jit")
 
 
-@pytest.mark.parametrize("name", ["dsprites", "shapes3d"])
-def bench_cache_is_built(benchmark, name, tmp_path):
+def bench_cache_is_built(benchmark, tmp_path):
     """Seconds (compiling included), peak memory of the whole process and size on disk, in a process of its own."""
     code = (
         "import json, time, jax, jaxdis.data; jax.numpy.zeros(1).block_until_ready(); "
         "peak = lambda: int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) / 1e3; "
-        f"before = peak(); start = time.perf_counter(); jaxdis.data.{name}(cached=True); "
+        "before = peak(); start = time.perf_counter(); jaxdis.data.shapes3d(); "
         "built, highest = time.perf_counter() - start, peak(); "
-        f"start = time.perf_counter(); jaxdis.data.{name}(cached=True); opened = time.perf_counter() - start; "
+        "start = time.perf_counter(); jaxdis.data.shapes3d(); opened = time.perf_counter() - start; "
         "print(json.dumps({'build_seconds': built, 'open_seconds': opened, "
         "'peak_megabytes': highest, 'megabytes_before': before}))"
     )

@@ -37,21 +37,17 @@ Pair = tuple[FactorSpace, Render]
 
 
 @checked
-def dsprites(
-    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
-) -> Pair:
+def dsprites(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
     """Render dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
 
     Args:
       source: the official npz or hdf5 file, or a tensorflow-datasets folder with a prepared ``dsprites``; None renders
         the images.
-      cached: whether to gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of
-        rendering.
       circular: whether metrics take orientations as angles instead of as classes, as in the papers; the last
         orientation is the first.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    return _of_sprites(sprites.draw, 1, False, source, cached, circular, dtype)
+    return _of_sprites(sprites.draw, 1, False, source, circular, dtype)
 
 
 @checked
@@ -64,49 +60,40 @@ def hearts(*, dtype="float32") -> Pair:
 
 
 @checked
-def color_dsprites(
-    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
-) -> Pair:
+def color_dsprites(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
     """Render Color-dSprites (Locatello et al. 2019): a sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
-    return _of_sprites(sprites.draw_colored, 3, True, source, cached, circular, dtype)
+    return _of_sprites(sprites.draw_colored, 3, True, source, circular, dtype)
 
 
 @checked
-def noisy_dsprites(
-    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
-) -> Pair:
+def noisy_dsprites(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
     """Render Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
-    return _of_sprites(sprites.draw_noisy, 3, True, source, cached, circular, dtype)
+    return _of_sprites(sprites.draw_noisy, 3, True, source, circular, dtype)
 
 
 @checked
 def scream_dsprites(
-    painting=None, source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+    painting=None, source: str | Path | None = None, *, circular: bool = False, dtype="float32"
 ) -> Pair:
     """Render Scream-dSprites (Locatello et al. 2019): the sprite as a negative on part of a painting, [64, 64, 3].
 
     Args:
       painting: a picture file of The Scream, or a float32 array [height, width, 3] in [0, 1]; None reads
         ``the_scream.jpg`` in the cache folder.
-      source, cached, circular, dtype: as for :func:`dsprites`.
+      source, circular, dtype: as for :func:`dsprites`.
 
     Raises:
       FileNotFoundError: without the painting; the message says where to save it.
     """
     is_array = isinstance(painting, np.ndarray)
     picture = sprites.checked_painting(painting) if is_array else sprites.load_painting(painting)
-    space, render = _of_sprites(sprites.draw_painted, 3, True, source, cached, circular, dtype)
+    space, render = _of_sprites(sprites.draw_painted, 3, True, source, circular, dtype)
     return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
 
 
 @checked
 def multi_dsprites(
-    max_objects: int = 4,
-    min_objects: int = 1,
-    source: str | Path | None = None,
-    *,
-    cached: bool = False,
-    dtype="float32",
+    max_objects: int = 4, min_objects: int = 1, source: str | Path | None = None, *, dtype="float32"
 ) -> Pair:
     """Render Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored sprites that hide each other, [64, 64, 3].
 
@@ -114,10 +101,10 @@ def multi_dsprites(
 
     Args:
       max_objects, min_objects: how many objects a scene may have.
-      source, cached, dtype: as for :func:`dsprites`.
+      source, dtype: as for :func:`dsprites`.
     """
     space = multi_sprites.space(max_objects, min_objects)
-    _, render = _of_sprites(multi_sprites.Painter(min_objects), 3, False, source, cached, False, dtype)
+    _, render = _of_sprites(multi_sprites.Painter(min_objects), 3, False, source, False, dtype)
     return space, dataclasses.replace(render, sizes=space.sizes)
 
 
@@ -327,16 +314,12 @@ def _turning(space: FactorSpace, circular: bool, **periods: float | int) -> Fact
     return space.circling(periods) if circular else space
 
 
-def _of_sprites(draw, channels, draws_noise, source, cached, circular, dtype) -> Pair:
-    """A set based on dSprites: rendered by formula, or read from its packed lattice or its official file."""
+def _of_sprites(draw, channels, draws_noise, source, circular, dtype) -> Pair:
+    """A set based on dSprites: rendered by formula, or read from its official file."""
     tables, name = (), "procedural"
     if source is not None:
         words = _decoded("dsprites", Path(source), image_files.dsprites_words)
         tables, name = (lattice.on_device(words),), f"file:{Path(source).name}"
-    elif cached:
-        shape = (sprites.SPACE.num_lattice, 64, 2)
-        words = lattice.cached(f"dsprites-{sprites.VERSION}", shape, np.uint32, sprites.build)
-        tables = (lattice.on_device(words),)
     space = _turning(sprites.SPACE, circular, orientation=39)
     return space, Render(tables, draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise, name)
 

@@ -159,14 +159,10 @@ class HiddenGather:
     def __call__(
         self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key: PRNGKeyArray
     ) -> UInt8[Array, "n h w c"]:
-        return tables[0][self.space.index(with_hidden(self.space, self.hidden, factors, key))]
-
-
-def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key: PRNGKeyArray) -> Array:
-    """Factors ``[n, k + 1]`` of ``space``, with its factor ``hidden`` drawn uniformly."""
-    column = space.position(hidden)
-    drawn = random.randint(key, (len(factors), 1), 0, space.sizes[column])
-    return jnp.concatenate([factors[:, :column], drawn, factors[:, column:]], 1)
+        column = self.space.position(self.hidden)
+        drawn = random.randint(key, (len(factors), 1), 0, self.space.sizes[column])
+        whole = jnp.concatenate([factors[:, :column], drawn, factors[:, column:]], 1)
+        return tables[0][self.space.index(whole)]
 
 
 def from_host(read: Callable, factors: Num[Array, "n k"], shape: tuple[int, ...]) -> UInt8[Array, "n h w c"]:

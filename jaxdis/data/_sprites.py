@@ -1,7 +1,7 @@
 """dSprites by formula: three outlines, scaled, rotated and moved over 64 × 64 pixels, with two 32-bit words per row.
 
 The set is Matthey et al. 2017 (dSprites). The pixel rule and the outlines were measured on its published frames: of
-320, 294 are exact and none differs by more than 2 pixels. They are part of this set's version: see ``VERSION``.
+320, 294 are exact and none differs by more than 2 pixels.
 """
 
 import logging
@@ -17,8 +17,6 @@ from jaxdis._core import random
 from jaxdis._core.options import shown
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._factor_space import FactorSpace
-
-VERSION = 1
 
 # The published lattice without its color, which has one value and changes no index. Orientation includes both 0 and 2π,
 # so orientations 0 and 39 are the same image.
@@ -126,21 +124,13 @@ def pack(images: np.ndarray) -> np.ndarray:
 
 
 def gathered_rows(tables: tuple[Array, ...], factors: Int[Array, "n 5"]) -> UInt32[Array, "n 64 2"]:
-    """Sprites from the packed lattice if there is one (``tables[0] [737280, 64, 2]``), otherwise by the formula."""
+    """Sprites from the file's lattice if there is one (``tables[0] [737280, 64, 2]``), otherwise by the formula."""
     return tables[0][SPACE.index(factors)] if tables else rows(factors)
 
 
 def draw(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key=None) -> Array:
     """White sprites on black, [n, 64, 64, 1]."""
     return unpack(gathered_rows(tables, factors)).astype(jnp.float32)[..., None]
-
-
-def build(out: np.ndarray) -> None:
-    """Fill ``out [737280, 64, 2]`` uint32 with all sprites of the lattice, in lattice order."""
-    step = 2**13
-    render = jax.jit(lambda start: rows(SPACE.factors(start + jnp.arange(step, dtype=jnp.int32))))
-    for start in range(0, len(out), step):
-        out[start : start + step] = np.asarray(render(jnp.int32(start)))
 
 
 # Hearts at half the resolution are a set small enough that models are trained on it in seconds. Positions vary twice as

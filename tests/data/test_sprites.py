@@ -118,23 +118,6 @@ def test_words_and_pixels_are_inverse():
     assert sprites.pack(np.eye(64, dtype=np.uint8))[40].tolist() == [0, 2**8]
 
 
-def test_the_packed_lattice_holds_the_same_sprites():
-    out = np.zeros((2**13, 64, 2), np.uint32)
-    sprites.build(out)
-    index = np.random.default_rng(1).integers(0, len(out), 100)
-    factors = sprites.SPACE.factors(jnp.asarray(index, jnp.int32))
-    np.testing.assert_array_equal(sprites.draw((jnp.asarray(out),), factors), sprites.draw((), factors))
-
-
-def test_the_whole_lattice_is_cached_and_gathered(cache):
-    _, drawn = jaxdis.data.dsprites()
-    _, gathered = jaxdis.data.dsprites(cached=True)
-    assert [path.name for path in cache.glob("*.npy")] == [f"dsprites-{sprites.VERSION}.npy"]
-    np.testing.assert_array_equal(gathered(SOME), drawn(SOME))
-    words = gathered.tables[0].reshape(3, 6, 40, 32, 32, 64, 2)
-    np.testing.assert_array_equal(words[:, :, 0], words[:, :, 39])
-
-
 def test_dtypes_and_axes(draw):
     floats = np.asarray(draw(SOME[:6].reshape(2, 3, 5)))
     assert floats.shape == (2, 3, 64, 64, 1)
