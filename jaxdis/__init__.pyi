@@ -27,7 +27,6 @@ from jaxdis.evaluation import evaluate as evaluate
 from jaxdis.evaluation import relate as relate
 from jaxdis.evaluation import sample_curve as sample_curve
 from jaxdis.evaluation import sensitivity as sensitivity
-from jaxdis.evaluation import sweep as sweep
 from jaxdis.factors import Factors as Factors
 from jaxdis.factors import Sample as Sample
 from jaxdis.metrics import METRICS as METRICS

@@ -100,10 +100,12 @@ FIGURES = (
         "figure = found.plot()",
     ),
     Drawn(
-        "sweep",
+        "member_lines",
         "One metric's scores by an option; where lines cross, the ranking changes.",
-        "jaxdis.sweep",
-        'figure = jaxdis.sweep(codes, factors, "mig", bins=(5, 10, 20, 50)).plot()',
+        "jaxdis.plots.member_lines",
+        'mig = {f"bins={n}": jaxdis.METRICS["mig"].with_options(bins=n) for n in (5, 10, 20, 50)}\n'
+        "by_bins = jaxdis.evaluate(codes, factors, mig)\n"
+        "figure = plots.member_lines([by_bins[name] for name in mig], [*mig])",
     ),
     Drawn(
         "top_codes",

@@ -161,10 +161,10 @@ def test_results_draw_themselves():
     np.testing.assert_allclose(np.sort(drawn), np.sort(np.concatenate([scores["mig"], scores["mcc"]])))
     with pytest.raises(ValueError, match="by: must be one of member, model, got 'beta'"):
         scores.plot(by="beta")
-    found = jaxdis.sweep(zoo, values, "mig", bins=[5, 10])
+    found = jaxdis.sample_curve(zoo, values, "mig", sizes=(5, 10))
     (axes,) = found.plot().axes
-    np.testing.assert_allclose([line.get_ydata() for line in axes.lines], found.score.T)
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["bins=5", "bins=10"]
+    np.testing.assert_allclose([line.get_ydata() for line in axes.lines], found.score.mean(axis=1).T)
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["5 samples", "10 samples"]
     relation = jaxdis.relate(values, values, "correlation")
     (axes,) = relation.plot(["shape", "size"]).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["shape", "size"]

@@ -233,11 +233,6 @@ FUNCTIONS = {
         {"relations": ["r2"], "scores": ["gap"], "key": KEY, "batch_size": 1},
         (),
     ),
-    "sweep": (
-        lambda **given: jaxdis.sweep(CODES, VALUES, **given),
-        {"metric": "mig", "key": KEY, "column": None, "arguments": None, "bins": [20]},
-        ("metrics",),
-    ),
     "sample_curve": (
         lambda **given: jaxdis.sample_curve(CODES, VALUES, **given),
         {"metric": "mig", "key": KEY, "sizes": (20,), "column": None, "arguments": None},

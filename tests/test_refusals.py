@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample_curve, structured, sweep
+from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample_curve, structured
 from jaxdis._core import files
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
@@ -128,13 +128,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
             lambda: blend_table(CODES, VALUES, ["r2"], nonsense=3),
             "arguments: must have names among test, validation, weights",
         ),
-        (lambda: sweep(CODES, VALUES, "mig", bins=5), "bins: must be a sequence of values to try, got 5"),
-        (
-            lambda: sweep(CODES, VALUES, "dci", splitter="exact"),
-            "splitter: must be a sequence of values",
-        ),
-        (lambda: sweep(CODES, VALUES, "mig", bins=[0]), "bins: must be a whole number from 1"),
-        (lambda: sweep(CODES, VALUES, "mig", bins=[5], arguments=3), "arguments: must be a mapping"),
+        (lambda: sample_curve(CODES, VALUES, "mig", sizes=[20], arguments=3), "arguments: must be a mapping"),
         (lambda: sample_curve(CODES, VALUES, "mig", sizes=5), "sizes: must be a sequence of values to try, got 5"),
         (lambda: sample_curve(CODES, VALUES, "mig", sizes=["x"]), "sizes: must have numbers of samples from 2 to 60"),
         (lambda: sample_curve(CODES, VALUES, "mig", "0", sizes=[20]), "key: must be a typed key"),

@@ -3,7 +3,7 @@
 from jaxdis.evaluation._comparison import Comparison, compare
 from jaxdis.evaluation._evaluate import Monitor, blend_table, evaluate, relate
 from jaxdis.evaluation._scores import Scores
-from jaxdis.evaluation._sensitivity import Sensitivity, sample_curve, sensitivity, sweep
+from jaxdis.evaluation._sensitivity import Sensitivity, sample_curve, sensitivity
 
 __all__ = [
     "Comparison",
@@ -16,5 +16,4 @@ __all__ = [
     "relate",
     "sample_curve",
     "sensitivity",
-    "sweep",
 ]

@@ -318,29 +318,6 @@ def _sentence(metric: str, rows: Sequence[Choice], changing: Collection[str]) ->
     return f"{metric}: no choice alone reverses a pair; {worst.choice} comes nearest, with {share}: alone it {alone}"
 
 
-class Sweep(NamedTuple):
-    """A metric's scores under several settings.
-
-    Attributes:
-      settings: one dict with options per setting.
-      score: ``[settings, m]``, the headline field.
-      rank_correlation: ``[settings, settings]``, Spearman's over members; NaN for fewer than two members.
-      columns: the metric's columns, ``[settings, m]`` each.
-    """
-
-    settings: tuple[dict[str, Any], ...]
-    score: np.ndarray
-    rank_correlation: np.ndarray
-    columns: dict[str, np.ndarray]
-
-    def plot(self, *, ax=None):
-        """Draw a line per member over the settings, on a new figure or on matplotlib axes; return the figure."""
-        from jaxdis import plots
-
-        names = [", ".join(f"{name}={value}" for name, value in setting.items()) for setting in self.settings]
-        return plots.member_lines(self.score, names, ax=ax)
-
-
 class SampleCurve(NamedTuple):
     """Scores from two runs, on separate samples, per sample size.
 
@@ -364,52 +341,6 @@ class SampleCurve(NamedTuple):
         from jaxdis import plots
 
         return plots.member_lines(self.score.mean(axis=1), [f"{size:,} samples" for size in self.sizes], ax=ax)
-
-
-@single_precision
-def sweep(
-    codes,
-    factors,
-    metric: str | Metric,
-    key: PRNGKeyArray | int | None = None,
-    *,
-    column: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    progress: Progress = False,
-    **options: Sequence,
-) -> Sweep:
-    """Compute one metric under all combinations of option values, in one program.
-
-    ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` shows whether a zoo's ranking depends on how many bins there
-    are.
-
-    Args:
-      codes: ``[m, n, d]`` (or ``[n, d]``, one member).
-      factors: as :func:`jaxdis.evaluate`.
-      metric: a name or a metric.
-      key: shared by all settings.
-      column: the metric's field to take as headline, such as ``"completeness"``; the first one when None.
-      arguments: passed to :func:`jaxdis.evaluate`.
-      progress: as :func:`jaxdis.evaluate`.
-      options: the values to try for each option; the last varies fastest.
-
-    Raises:
-      ValueError: for an option that the metric does not have, or none at all.
-
-    Reference: Locatello et al. 2020, §6.2; Mahon et al. 2024, §5 (how much metrics depend on their settings).
-    """
-    metric, arguments = _one(metric), check_arguments(arguments)
-    options = {name: values_to_try(name, values) for name, values in options.items()}
-    if not options or not all(options.values()):
-        names = sorted(metric.all_options)
-        raise ValueError(f"options: must have at least one with values to try; the options are {names}")
-    settings = tuple(dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
-    plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
-    results = run(Request.of(codes, factors, plan, key, **{"progress": progress, **arguments})).metrics
-    each = [numbers_of(results[name]) for name in plan]
-    columns = {field: np.stack([numbers[field] for numbers in each]) for field in each[0]}
-    score = columns[_headline(column, list(columns))]
-    return Sweep(settings, score, rank_correlation(score, score), columns)
 
 
 @single_precision

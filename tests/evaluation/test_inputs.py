@@ -26,7 +26,7 @@ ONE_ARRAY = "must be one array, got a {} of {}; of means and log-variances give 
         (lambda codes: evaluate(CODES, VALUES, "mig", variances=codes), "variances"),
         (lambda codes: evaluate(CODES, codes, "mig"), "factors"),
         (lambda codes: jaxdis.relate(codes, VALUES, "r2"), "codes"),
-        (lambda codes: jaxdis.sweep(codes, VALUES, "mig", bins=[5]), "codes"),
+        (lambda codes: jaxdis.sample_curve(codes, VALUES, "mig", sizes=[5]), "codes"),
         (active, "posterior"),
     ],
 )

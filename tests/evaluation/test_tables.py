@@ -15,7 +15,7 @@ import pytest
 import jaxdis
 from jaxdis import Direct, Spec, evaluate, structured
 from jaxdis._core.table_columns import columns_of
-from jaxdis.evaluation import sample_curve, sweep
+from jaxdis.evaluation import sample_curve
 from jaxdis.evaluation._arrays_file import in_words, load_arrays
 from jaxdis.factors import Factors
 
@@ -631,7 +631,6 @@ def test_tables_with_other_class_names_run_the_same_program():
 OF_ROWS = {
     "relate": lambda codes, factors: jaxdis.relate(codes[0], factors, "r2"),
     "blend_table": lambda codes, factors: jaxdis.blend_table(codes[0], factors, ("r2",), ("gap",)),
-    "sweep": lambda codes, factors: sweep(codes, factors, "mig", bins=(4, 8)),
     "sample_curve": lambda codes, factors: sample_curve(codes, factors, "mig", sizes=(20, 40)),
     "sensitivity": lambda codes, factors: jaxdis.sensitivity(codes, factors, ["mig"], options={"bins": (4, 8)}),
     "monitor": lambda codes, factors: seen(jaxdis.Monitor(factors, ("mig",)), codes[0]),

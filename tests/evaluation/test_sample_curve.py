@@ -1,12 +1,11 @@
-"""Scores against their options and against the number of samples."""
+"""Scores against the number of samples."""
 
 import jax
 import numpy as np
 import pytest
 import scipy.stats
 
-import jaxdis
-from jaxdis import METRICS, Factors, evaluate, sample_curve, sweep
+from jaxdis import Factors, evaluate, sample_curve
 from jaxdis.evaluation._sensitivity import rank_correlation
 
 
@@ -21,38 +20,9 @@ def zoo():
 
 def test_codes_far_from_0_are_shifted_before_they_are_rounded(zoo):
     codes, factors = zoo[0].astype(np.float64), zoo[1]
-    near, far = (sweep(codes + shift, factors, "mig", bins=[5, 20]).score for shift in (0, 1e9))
-    np.testing.assert_allclose(far, near, atol=2e-3)  # float64 rounds these codes to 1e-7: a sample at an edge moves
     near, far = (sample_curve(codes + shift, factors, "mig", sizes=(600,)).score for shift in (0, 1e9))
-    np.testing.assert_allclose(far, near, atol=2e-3)
+    np.testing.assert_allclose(far, near, atol=2e-3)  # float64 rounds these codes to 1e-7: a sample at an edge moves
     assert near.min() > 0.01
-
-
-def test_a_sweep_is_the_metric_at_every_setting(zoo):
-    found = sweep(*zoo, "mig", bins=[5, 20])
-    assert found.settings == ({"bins": 5}, {"bins": 20})
-    for setting, score in zip(found.settings, found.score, strict=True):
-        alone = evaluate(*zoo, {"m": METRICS["mig"].with_options(**setting)})
-        np.testing.assert_allclose(score, alone["m"], atol=1e-6)
-    expected = scipy.stats.spearmanr(*found.score).statistic
-    assert found.rank_correlation[0, 1] == pytest.approx(expected, abs=1e-9)
-    np.testing.assert_allclose(np.diag(found.rank_correlation), 1)
-
-
-def test_a_sweep_of_two_knobs_is_their_product(zoo):
-    found = sweep(*zoo, "irs", quantile=[0.9, 1.0], factor_bins=[None, 2])
-    assert [tuple(setting.values()) for setting in found.settings] == [(0.9, None), (0.9, 2), (1.0, None), (1.0, 2)]
-    assert found.score.shape == (4, 8)
-    assert (found.score[0] > found.score[2]).all()  # a supremum is at least a quantile
-
-
-def test_a_sweep_of_a_stochastic_metric_and_of_one_of_several_columns(zoo):
-    found = sweep(*zoo, "factor_vae", jax.random.key(1), num_train=[100], num_eval=[100], batch=[4, 32])
-    assert found.score.shape == (2, 8)
-    assert set(found.columns) == {"score", "train"}
-    both = sweep(*zoo, "med", column="completeness", bins=[20])
-    np.testing.assert_array_equal(both.score, both.columns["completeness"])
-    assert (both.score != both.columns["disentanglement"]).any()
 
 
 def test_a_curve_runs_twice_at_each_size_on_samples_of_its_own(zoo):
@@ -93,11 +63,11 @@ def test_rank_correlation_equals_scipy():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda zoo: sweep(*zoo, "mig"), "options: must have at least one with values to try; the options are"),
-        (lambda zoo: sweep(*zoo, "mig", bins=[]), "options: must have at least one with values"),
-        (lambda zoo: sweep(*zoo, "mig", bin=[3]), "has no option 'bin'"),
-        (lambda zoo: sweep(*zoo, "mgi", bins=[3]), "did you mean 'mig'"),
-        (lambda zoo: sweep(*zoo, "mig", column="train", bins=[3]), "column: must be one of score, got 'train'"),
+        (lambda zoo: sample_curve(*zoo, "mgi", sizes=(9,)), "did you mean 'mig'"),
+        (
+            lambda zoo: sample_curve(*zoo, "mig", sizes=(9,), column="train"),
+            "column: must be one of score, got 'train'",
+        ),
         (lambda zoo: sample_curve(*zoo, "mig", sizes=(1,)), r"sizes: must have numbers of samples from 2 to 2400"),
         (lambda zoo: sample_curve(*zoo, "mig", sizes=(10_000,)), r"sizes: must have numbers of samples from 2 to 2400"),
         (
@@ -109,7 +79,3 @@ def test_rank_correlation_equals_scipy():
 def test_what_is_refused(zoo, call, message):
     with pytest.raises(ValueError, match=message):
         call(zoo)
-
-
-def test_both_are_at_the_top():
-    assert {"sweep", "sample_curve"} <= set(jaxdis.__all__)
