@@ -45,9 +45,6 @@ def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", pen
       kind: ``"lasso"`` or ``"spearman"``.
       penalty: weight of the L1 norm.
 
-    Raises:
-      ValueError: for codes of another shape.
-
     Contract:
 
     - About 1 for members that are permuted copies and whose codes are uncorrelated (slightly less with ``"lasso"``,
@@ -99,9 +96,6 @@ def linear_cka(codes) -> Agreement:
     Args:
       codes: ``[m, n, d]``; members with fewer codes are padded with constant ones (:func:`jaxdis.stack`).
 
-    Raises:
-      ValueError: for codes of another shape.
-
     Contract:
 
     - Codes are centered, unlike directions in :func:`matched_cosine`.
@@ -142,9 +136,6 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
     Args:
       codes: ``[m, n, d]``; members with fewer codes are padded with constant ones (:func:`jaxdis.stack`).
       kept: what share of the variance is kept.
-
-    Raises:
-      ValueError: for codes of another shape.
 
     Contract:
 
@@ -206,9 +197,6 @@ def matched_cosine(first, second, *, assignment: Solver = "auto") -> MatchedCosi
       first: ``[w, a]``, directions as columns.
       second: ``[w, b]``, in the same space.
       assignment: as in :func:`jaxdis.scores.matching`.
-
-    Raises:
-      ValueError: for arrays of other shapes.
 
     Contract:
 

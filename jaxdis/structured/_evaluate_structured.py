@@ -141,9 +141,6 @@ def evaluate_structured(
         among the projections.
       - Parts ``probing.trace`` ``[g, iterations]``, ``probing.iterations`` ``[g]`` and ``probing.orders`` ``[n, s]``.
 
-    Raises:
-      ValueError: names the argument, what it needs and what it got.
-
     Contract:
 
     - A fifth of each group is held out from the ridge regressions and the final relation. Its slots are still ordered
