@@ -70,9 +70,9 @@ def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> Read:
     The crop of 192 × 192 is reduced by linear interpolation for images and to the nearest pixel for masks. The rotation
     is that of the file, in degrees.
 
-    Checks: checksums of all records; shapes of all features; codes, places and heights in their ranges; each pixel in
-    exactly one mask (except for at most 1 % of the pixels); visible entities before all others; and colors that can be
-    told apart.
+    Checks: the checksum of the gzip format; shapes of all features; codes, places and heights in their ranges; each
+    pixel in exactly one mask (except for at most 1 % of the pixels); visible entities before all others; and colors
+    that can be told apart.
     """
     path = containers.existing(source, what="clevr_with_masks_train.tfrecords", where=WHERE)
     if path.is_dir():
