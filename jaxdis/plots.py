@@ -7,7 +7,7 @@ that imports matplotlib.
 
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib as mpl
 import numpy as np
@@ -20,7 +20,7 @@ from jaxdis._core.arrays import as_numpy
 from jaxdis._core.finite import finite, median
 from jaxdis._core.options import listed, shown
 
-__all__ = ["codes_and_factors", "curves", "dendrogram", "dendrogram_panels", "group_panels", "groups_curve", "heat_map"]
+__all__ = ["codes_and_factors", "curves", "dendrogram", "groups_curve", "heat_map"]
 __all__ += ["hinton", "image_grid", "loss_curves", "member_lines", "point_clouds", "rank_map", "relation_panels"]
 __all__ += ["resources", "roofline", "scatter_matrix", "score_points", "scores_by_regularization", "throughput"]
 __all__ += ["top_codes", "violins", "violins_by_regularization"]
@@ -597,28 +597,14 @@ def relation_panels(panels: Sequence[tuple[str, Numbers]], names: Sequence[str],
 def groups_curve(threshold: Numbers, groups: Numbers, discovered: Numbers, *, ax=None) -> Figure:
     """Draw independent groups and discovered factors ``[e]`` by threshold (Locatello et al. 2020, §6.1.2)."""
     axes = axes_in(ax, 4.6, 2.6)
-    _groups_curve(axes, threshold, groups, discovered)
-    axes.legend(frameon=False, fontsize=7)
-    return axes.figure
-
-
-def _groups_curve(axes, threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarray) -> None:
     threshold = numbers("threshold", threshold, "thresholds")
     groups = numbers("groups", groups, "thresholds", thresholds=len(threshold))
     discovered = numbers("discovered", discovered, "thresholds", thresholds=len(threshold))
     axes.step(threshold, groups, where="post", label="independent groups")
     axes.step(threshold, discovered, where="post", ls="--", label="factors discovered")
     axes.set(xlabel="threshold", xlim=(np.nanmax(threshold, initial=1e-6), 0))
-
-
-def group_panels(panels: Sequence[tuple[str, Numbers, Numbers, Numbers]], columns: int) -> Figure:
-    """Draw a panel as :func:`groups_curve` for each (title, threshold, groups, discovered)."""
-    figure, grid = grid_of(len(panels), columns, 2.8, 2.0)
-    for axes, (title, *curve) in zip(grid, panels, strict=False):
-        _groups_curve(axes, *curve)
-        axes.set_title(text(title), fontsize=8)
-    grid[0].legend(frameon=False, fontsize=6)
-    return figure
+    axes.legend(frameon=False, fontsize=7)
+    return axes.figure
 
 
 def dendrogram(merges: Numbers, threshold: Numbers, names: Sequence[str], *, ax=None) -> Figure:
@@ -628,11 +614,6 @@ def dendrogram(merges: Numbers, threshold: Numbers, names: Sequence[str], *, ax=
     − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
     """
     axes = axes_in(ax, 3.6 + inches(names), 0.9 + 0.32 * len(names))
-    _dendrogram(axes, merges, threshold, names)
-    return axes.figure
-
-
-def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> None:
     k = len(names)
     merges = numbers("merges", merges, "merges", "clusters", merges=k - 1, clusters=2)
     threshold = numbers("threshold", threshold, "merges", merges=k - 1)
@@ -648,13 +629,14 @@ def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence
         height[k + step], start[k + step] = (height[a] + height[b]) / 2, at
     axes.set_yticks(range(k), texts([names[cluster] for cluster in order]))
     axes.set(xlabel="threshold", xlim=(leaves, 0))
+    return axes.figure
 
 
-def dendrogram_panels(panels: Sequence[tuple[str, Numbers, Numbers]], names: Sequence[str], columns: int) -> Figure:
-    """Draw a panel as :func:`dendrogram` for each (title, merges, threshold)."""
-    figure, grid = grid_of(len(panels), columns, 2.0 + inches(names), 0.9 + 0.26 * len(names))
-    for axes, (title, merges, threshold) in zip(grid, panels, strict=False):
-        _dendrogram(axes, merges, threshold, names)
+def panels_of(draw: Callable, panels: Sequence[tuple], columns: int, width: float, height: float) -> Figure:
+    """Draw ``draw(*arguments, ax=axes)`` in a panel for each (title, *arguments)."""
+    figure, grid = grid_of(len(panels), columns, width, height)
+    for axes, (title, *arguments) in zip(grid, panels, strict=False):
+        draw(*arguments, ax=axes)
         axes.set_title(text(title), fontsize=8)
     return figure
 

@@ -32,8 +32,6 @@ ONE_PANEL = {
 PANELS = {
     "codes_and_factors": (np.eye(2), np.ones((9, 2)), np.ones((9, 2)), AB),
     "relation_panels": ([("t", np.eye(2))], AB, 2),
-    "group_panels": ([("t", np.array([1.0]), np.array([1]), np.array([1]))], 2),
-    "dendrogram_panels": ([("t", np.array([[0, 1]]), np.array([0.5]))], AB, 2),
     "scores_by_regularization": (TABLE, np.arange(3), ["mig"]),
     "violins": (TABLE, ["mig"]),
     "scatter_matrix": (TABLE, ["mig"], ["mig"]),

@@ -15,15 +15,6 @@ from jaxdis._core.arrays import as_numpy
 from jaxdis.data._factor_space import FactorSpace, Listed
 from jaxdis.models._images import Images, check_unit_values, checked_images, noise_key, unit_images
 
-# Run directories know these functions by where they were when the first of them were written.
-_FIRST_NAMES = {
-    "jaxdis.data._sprites.draw_hearts": "jaxdis.data._hearts.draw",
-    "jaxdis.data._sprites.draw_colored": "jaxdis.data._sprite_variants.draw_colored",
-    "jaxdis.data._sprites.draw_noisy": "jaxdis.data._sprite_variants.draw_noisy",
-    "jaxdis.data._sprites.draw_painted": "jaxdis.data._sprite_variants.draw_painted",
-    "jaxdis.data.files._image_files.open_mpi3d": "jaxdis.data.files._mpi3d_file.open_images",
-}
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +163,7 @@ def _named(render) -> str:
         name = f"{render.__module__}.{render.__qualname__}"
         function = inspect.unwrap(render)
         local = "<" in render.__qualname__ and isinstance(function, types.FunctionType)
-        return f"{name} {_code(function)}" if local else _FIRST_NAMES.get(name, name)
+        return f"{name} {_code(function)}" if local else name
     if not dataclasses.is_dataclass(render):
         return type(render).__qualname__
     identifying = (field.name for field in dataclasses.fields(render) if field.metadata.get("identity", True))

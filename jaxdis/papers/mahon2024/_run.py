@@ -229,8 +229,8 @@ def mahon2024(
     without that combination, on which probes of its codes are evaluated. It is also trained on a random 80 % of all
     cells and evaluated on the others, the paper's "normal test set".
 
-    Its report comes with the paper's tables, in ``tables``, and with Hinton diagrams of codes that encode two factors,
-    in ``figures``.
+    Its report comes with Hinton diagrams of codes that encode two factors, in ``figures``; the paper's tables are on
+    the page that ``jaxdis reproduce mahon2024`` writes.
 
     Args:
       seeds: number of seeds per model, for the normal test set.

@@ -1,4 +1,4 @@
-"""Tables 2 to 47 of Mahon et al. 2024 as CSV, in the paper's order, from the scores of a finished study.
+"""Tables 2 to 47 of Mahon et al. 2024, in the paper's order, from the scores of a finished study.
 
 The tables follow the text. Where the print departs from it, their docstrings say so.
 """
@@ -18,7 +18,7 @@ from jaxdis._core.store import Store, number, publish
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._evaluate import relate
 from jaxdis.papers.harness._printed import printed_in, words_in
-from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS, NAMES
+from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS
 from jaxdis.study._compute_cells import samples_of
 from jaxdis.study._definition import Study, cells
 from jaxdis.study._trained_work import TrainedWork
@@ -35,14 +35,6 @@ class Table(NamedTuple):
 
     head: list[str]
     rows: list[list]
-
-    def write(self, path: Path) -> None:
-        """Write to a file, numbers with six digits."""
-
-        def text(value) -> str:
-            return value if isinstance(value, str) else "" if np.isnan(value) else f"{value:.6g}"
-
-        write_csv(path, self.head, ([text(value) for value in row] for row in self.rows))
 
     def under(self, key: tuple[str, ...]) -> dict[str, float]:
         """Return the numbers by head of the last row that begins with these texts; none if there is no such row."""
@@ -124,19 +116,6 @@ def data_of(members: Sequence[Scored]) -> list[str]:
 
 def models_of(members: Sequence[Scored]) -> list[str]:
     return list(dict.fromkeys(member.model for member in members))
-
-
-def write_tables(study: Study, out: str | Path) -> list[Path]:
-    """Write all tables of a finished study into ``tables`` in its folder, and return their paths."""
-    members = read(study, out)
-    makers = {2: table_2, 3: table_3, 4: table_4, 5: table_2, 6: table_6, 7: table_7, 8: table_8}  # 5 repeats 2
-    tables = {f"table_{number}": make(members) for number, make in makers.items()} | per_factor_tables(members)
-    folder = Path(out) / "tables"
-    folder.mkdir(exist_ok=True)
-    paths = [folder / f"{name}.csv" for name in tables]
-    for path, table in zip(paths, tables.values(), strict=True):
-        table.write(path)
-    return paths
 
 
 def table_2(members: Sequence[Scored]) -> Table:
@@ -396,8 +375,6 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
 
 class CombinationsWork(TrainedWork):
     def report(self, store: Store) -> Path:
-        """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""
-        if {*NAMES, "novel_combination"}.issubset(dict(self.study.metrics)):
-            write_tables(self.study, store.root)
+        """The report of any study, and the Hinton diagrams of collisions."""
         write_alignments(self.study, store.root)
         return super().report(store)

@@ -72,15 +72,17 @@ def structure(subject: Subject, store: Store, members: Mapping[str, Member], col
             label = f"{which}: {title}"
             matrices.append((label, np.asarray(relation.strength)))
             curves.append((label, groups.threshold, groups.groups, groups.discovered))
-            trees.append((label, groups.merge_pair, groups.merge_threshold))
+            trees.append((label, groups.merge_pair, groups.merge_threshold, samples.train.names))
     if not matrices:
         return []
     names, columns = samples.train.names, len(specs)
+    counted = plots.panels_of(plots.groups_curve, curves, columns, 2.8, 2.0)
+    joined = plots.panels_of(plots.dendrogram, trees, columns, 2.0 + plots.inches(names), 0.9 + 0.26 * len(names))
     chosen = f"best, median and worst member by {subject.titles[column]} (rows)"
     return [
         Picture(f"Relations of codes and factors: {chosen}", plots.relation_panels(matrices, names, columns)),
-        Picture(f"Independent groups by threshold: {chosen}", plots.group_panels(curves, columns)),
-        Picture(f"Factors that codes encode together: {chosen}", plots.dendrogram_panels(trees, names, columns)),
+        Picture(f"Independent groups by threshold: {chosen}", counted),
+        Picture(f"Factors that codes encode together: {chosen}", joined),
     ]
 
 
