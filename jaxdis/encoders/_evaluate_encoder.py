@@ -1,7 +1,6 @@
 """Scoring an encoder: images are drawn from a data set and encoded, and interventions are made in the data set."""
 
 import dataclasses
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,6 @@ from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, l
 from jaxdis._core.precision import single_precision
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.data._folder import PictureSpace
-from jaxdis.encoders import _simulated
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.evaluation._costs import OnMemory
@@ -36,7 +34,7 @@ from jaxdis.models._zoo import Encoder, Zoo
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
 INTERVENTIONS = {
-    metric.source.function: vars(_simulated)[metric.source.name]
+    metric.source.function: vars(simulated)[metric.source.name]
     for metric in METRICS.values()
     if metric.about is not None and metric.about.intervenes
 }
@@ -105,7 +103,6 @@ def evaluate_encoder(
     members=None,
     on_memory: OnMemory = "refuse",
     deterministic: bool = False,
-    **unknown,
 ) -> Scores:
     """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
 
@@ -145,10 +142,8 @@ def evaluate_encoder(
       :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
 
     Raises:
-      ValueError: for codes that are not ``[n, d]``, naming the shapes, for an unknown argument, and as
-        :func:`evaluate`.
+      ValueError: for codes that are not ``[n, d]``, naming the shapes, and as :func:`evaluate`.
     """
-    _refuse_unknown(unknown)
     for name, value in (("samples", samples), ("test_samples", test_samples)):
         checked_value(name, Count, value)
     checked_value("batch", BatchSize, batch)
@@ -292,15 +287,6 @@ def _warn_of_stopped(zoo: Zoo) -> None:
             f"training of {len(rows)} of {len(zoo)} members stopped at an update that was not finite ({listing}"
             f"{', …' if len(rows) > 5 else ''}); their scores are those of the parameters before it"
         )
-
-
-def _refuse_unknown(names: Mapping) -> None:
-    parameters = inspect.signature(evaluate_encoder).parameters.values()
-    options = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    for name in names:
-        near = difflib.get_close_matches(name, options, n=1, cutoff=0.3)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"arguments: must be among {', '.join(options)}, got {shown(name)}{hint}")
 
 
 def _encoded(
