@@ -63,8 +63,7 @@ RENDERED = {
     "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(PAINTING, **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(**o),
     "shapes3d": lambda **o: jaxdis.data.shapes3d(**o),
-    "teapots": lambda **o: jaxdis.data.teapots(form="points", **o),
-    "teapots, triangles": lambda **o: jaxdis.data.teapots(form="triangles", **o),
+    "teapots": lambda **o: jaxdis.data.teapots(**o),
     "clevr6": lambda **o: jaxdis.data.clevr6(**o),
 }
 

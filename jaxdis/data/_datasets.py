@@ -194,7 +194,6 @@ def teapots(
     *,
     part: Literal["all", "train", "validation", "test"] = "all",
     side: Count = 64,
-    form: Literal["points", "triangles"] | None = None,
     circular: bool = False,
     dtype="float32",
 ) -> Pair:
@@ -209,8 +208,6 @@ def teapots(
       part: which images in a file, in its order: the first 80 % are for training, the next 10 % for validation and the
         last 10 % for testing, as in the paper.
       side: height and width of rendered images, in pixels.
-      form: how the surface is drawn: ``points``, whose outlines are up to half a sample wider, or ``triangles``; None:
-        points on CPU, triangles elsewhere.
       circular: whether metrics take the azimuth as an angle instead of as a number.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
@@ -218,11 +215,9 @@ def teapots(
     if source is None:
         if part != "all":
             raise ValueError(f"part: must be given with a source, got {part!r} without one")
-        return space, Render((), teapot.Draw(side, form), space.sizes, (side, side, 3), dtype)
+        return space, Render((), teapot.Draw(side), space.sizes, (side, side, 3), dtype)
     if side != 64:
         raise ValueError(f"side: must be 64 with a source, got {side}")
-    if form is not None:
-        raise ValueError(f"form: must be left out with a source, got {form!r} with one")
     factors, images = image_files.teapots(source, part)
     tables = (jnp.asarray(factors), lattice.on_device(images))
     space = ListedSpace.over(space, factors)

@@ -9,7 +9,7 @@ are lit, each as it faces the lamp.
 import dataclasses
 import functools
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -58,36 +58,11 @@ def patch_points(patch: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.nd
     return np.einsum("ua,vb,abc->uvc", b_u, b_v, patch), normal / np.maximum(length, 1e-12)
 
 
-def shade_of(facing: np.ndarray) -> np.ndarray:
-    """Surfaces' shades 0 … 1023, by the cosine between their normals and the lamp's direction."""
-    return np.round((AMBIENT + SLOPE * facing) * (SHADES - 1))
-
-
 def longest_line(patch: np.ndarray, axis: int) -> float:
     """How long the patch's longest line is along an axis, at its greatest speed."""
     values, slopes = _bernstein(np.linspace(0, 1, 33))
     first, second = (slopes, values) if axis == 0 else (values, slopes)
     return float(np.linalg.norm(np.einsum("ua,vb,abc->uvc", first, second, patch), axis=-1).max())
-
-
-def projected(
-    side: int, points: Float[Array, "3 ..."], azimuth: Float[Array, ""], elevation: Float[Array, ""]
-) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
-    """Column, row and nearness of points about the teapot's middle; in the picture, nearness is linear on planes."""
-    right, up, back = camera(azimuth, elevation)
-    x, y, z = points
-    nearness = 1 / (DISTANCE - (back[0] * x + back[1] * y + back[2] * z))
-    scale = np.float32(samples(side) / (2 * REACH)) * nearness
-    middle = np.float32(samples(side) / 2)
-    column = middle + scale * (right[0] * x + right[1] * y)
-    return column, middle - scale * (up[0] * x + up[1] * y + up[2] * z), nearness
-
-
-def packed(nearness: Float[Array, "..."], shade: Num[Array, "..."]) -> Int[Array, "..."]:
-    """Nearness and shade in one positive number, which is greater for nearer points."""
-    depth = 1 / nearness
-    near = ((DISTANCE + 4 - depth) * np.float32(_NEARNESSES / 8)).astype(jnp.int32)
-    return near * SHADES + shade.astype(jnp.int32)
 
 
 def camera(azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> tuple[Array, Array, Array]:
@@ -107,78 +82,6 @@ def _bernstein(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values = np.concatenate([s**3, 3 * s**2 * t, 3 * s * t**2, t**3], 1)
     lower = np.concatenate([s**2, 2 * s * t, t**2, 0 * t], 1)
     return values, 3 * (np.roll(lower, 1, 1) - lower)
-
-
-# Triangles in a depth buffer, without holes or widened outlines. Patches are cut into quadrilaterals that span a few
-# samples, and these into two triangles. A triangle is drawn at the samples whose centers it contains; its shade is
-# linear between its corners, and the nearest triangle is seen. Every quadrilateral is tested at equally many samples
-# about it, so that one program draws them all.
-
-# The longest edge of a quadrilateral, in samples.
-_EDGE = 4.0
-# Normals are taken at this distance from the edges of a patch, some of which are points.
-_INSIDE = 1e-3
-
-
-class Mesh(NamedTuple):
-    """``corners [3, 4, q]`` around each quadrilateral, ``shades [2, 4, q]`` on both sides, and ``box``.
-
-    Seen from anywhere, a quadrilateral lies within box × box samples.
-    """
-
-    corners: np.ndarray
-    shades: np.ndarray
-    box: int
-
-
-@functools.cache
-def mesh(side: int) -> Mesh:
-    sample = sample_size(side)
-    corners, shades = [], []
-    for patch in CONTROL_POINTS:
-        counts = [int(np.ceil(longest_line(patch, axis) / (_EDGE * sample))) for axis in (0, 1)]
-        u, v = (np.linspace(0, 1, count + 1) for count in counts)
-        points, _ = patch_points(patch, u, v)
-        _, normals = patch_points(patch, *(np.clip(at, _INSIDE, 1 - _INSIDE) for at in (u, v)))
-        facing = normals @ LAMP
-        for grids, parts in ((points, corners), (facing[..., None], shades)):
-            quads = np.stack([grids[:-1, :-1], grids[1:, :-1], grids[1:, 1:], grids[:-1, 1:]])
-            parts.append(quads.reshape(4, -1, grids.shape[-1]))
-    around = np.concatenate(corners, 1)
-    widest = max(np.linalg.norm(around[i] - around[j], axis=-1).max() for i in range(4) for j in range(i))
-    facing = np.concatenate(shades, 1)[..., 0]
-    return Mesh(
-        np.moveaxis(around - CENTER, -1, 0).astype(np.float32),
-        shade_of(np.stack([facing, -facing])).astype(np.float32),
-        int(np.ceil(widest / sample)) + 1,
-    )
-
-
-def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
-    """What each sample shows, row by row: see :func:`jaxdis.data._teapot.packed`."""
-    of, width = mesh(side), samples(side)
-    x, y, nearness = projected(side, jnp.asarray(of.corners), azimuth, elevation)
-    shades = jnp.asarray(of.shades)
-    left, top = (jnp.floor(v.min(0))[None, None] for v in (x, y))
-    step = np.arange(of.box, dtype=np.float32)
-    across, down = left + step[None, :, None] + 0.5, top + step[:, None, None] + 0.5
-    fragments = jnp.zeros((of.box, of.box, x.shape[1]), jnp.int32)
-    for corners in ((0, 1, 2), (0, 2, 3)):
-        (ax, bx, cx), (ay, by, cy) = (tuple(v[i][None, None] for i in corners) for v in (x, y))
-        twice = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
-        inverse = 1 / jnp.where(jnp.abs(twice) > 1e-6, twice, 1)
-        second = ((across - ax) * (cy - ay) - (cx - ax) * (down - ay)) * inverse
-        third = ((bx - ax) * (down - ay) - (across - ax) * (by - ay)) * inverse
-        shares = 1 - second - third, second, third
-        covered = (jnp.minimum(jnp.minimum(*shares[:2]), shares[2]) >= -1e-3) & (jnp.abs(twice) > 1e-6)
-        # Corners run clockwise as seen from outside, which is the positive direction where rows are counted downward.
-        lit = jnp.where(twice[0] > 0, shades[0][np.array(corners)], shades[1][np.array(corners)])
-        values = (nearness[np.array(corners)], lit)
-        near, shade = (sum(share * value[i][None, None] for i, share in enumerate(shares)) for value in values)
-        fragments = jnp.maximum(fragments, jnp.where(covered, packed(near, jnp.round(shade)), 0))
-    inside = (across >= 0) & (across < width) & (down >= 0) & (down < width)
-    place = jnp.where(inside, down.astype(jnp.int32) * width + across.astype(jnp.int32), width * width)
-    return jnp.zeros(width * width, jnp.int32).at[place].max(fragments, mode="drop")
 
 
 _VIEW = {"azimuth": Interval(0, 2 * np.pi, circular=True), "elevation": Interval(0, np.pi / 2)}
@@ -207,10 +110,11 @@ class Gap:
         return gap & (red > blue + np.float32(0.15)) if self.rule == "released" else gap
 
 
-def surface(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """The teapot's points ``[p, 3]``, about its middle, and their outward normals, for images of side × side pixels.
+@functools.cache
+def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points about the teapot's middle and outward normals ``[6, p]``, and each point's shade on both sides ``[2, p]``.
 
-    Neighbors are less than a sample apart wherever the camera is.
+    In images of side × side pixels, neighbors are less than a sample apart wherever the camera is.
     """
     spacing = sample_size(side) / _DENSITY
     points, normals = [], []
@@ -219,55 +123,48 @@ def surface(side: int) -> tuple[np.ndarray, np.ndarray]:
         point, normal = patch_points(patch, *((np.arange(count) + 0.5) / count for count in counts))
         points.append(point.reshape(-1, 3))
         normals.append(normal.reshape(-1, 3))
-    return (np.concatenate(points) - CENTER).astype(np.float32), np.concatenate(normals).astype(np.float32)
-
-
-@functools.cache
-def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and normals ``[6, p]``, and each point's shade on both sides ``[2, p]``, int32."""
-    points, normals = surface(side)
+    points = (np.concatenate(points) - CENTER).astype(np.float32)
+    normals = np.concatenate(normals).astype(np.float32)
     facing = normals @ LAMP
-    return np.concatenate([points.T, normals.T]), shade_of(np.stack([facing, -facing])).astype(np.int32)
+    shades = np.round((AMBIENT + SLOPE * np.stack([facing, -facing])) * (SHADES - 1))
+    return np.concatenate([points.T, normals.T]), shades.astype(np.int32)
 
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
     """A ``draw`` for :class:`~jaxdis.data._render.Render`: the nearest surface in each pixel's samples.
 
-    Drawn as ``points``, each of which fills the sample it falls into, so that outlines are up to half a sample wider,
-    or as ``triangles`` (:mod:`jaxdis.data._teapot`); None: points on CPU, triangles elsewhere.
+    Drawn as points, each of which fills the sample it falls into, so that outlines are up to half a sample wider.
     """
 
     side: int
-    form: Literal["points", "triangles"] | None = None
 
     def __call__(self, tables: tuple[Array, ...], factors: Float[Array, "n 5"], key=None) -> Float[Array, "n h w 3"]:
-        def image(form):
-            return lambda row: self.shade(row[0], row[1], form)[:, :, None] * row[None, None, 2:]
+        def image(row):
+            return self.shade(row[0], row[1])[:, :, None] * row[None, None, 2:]
 
         # One after another, a scatter stays in cache on CPU.
-        if on_cpu():
-            return jax.lax.map(image(self.form or "points"), factors)
-        return jax.vmap(image(self.form or "triangles"))(factors)
+        return jax.lax.map(image, factors) if on_cpu() else jax.vmap(image)(factors)
 
-    def shade(self, azimuth: Float[Array, ""], elevation: Float[Array, ""], form: str) -> Float[Array, "h w"]:
+    def shade(self, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Float[Array, "h w"]:
         """Each pixel's brightness in [0, 1], 0 outside the teapot."""
-        if form == "triangles":
-            buffer = depth_buffer(self.side, azimuth, elevation)
-        else:
-            buffer = self._points(azimuth, elevation)
-        shade = (buffer % SHADES).astype(jnp.float32) * np.float32(1 / (SHADES - 1))
+        shade = (self._points(azimuth, elevation) % SHADES).astype(jnp.float32) * np.float32(1 / (SHADES - 1))
         return shade.reshape(self.side, SUPERSAMPLED, self.side, SUPERSAMPLED).mean((1, 3))
 
     def _points(self, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
         """What each sample shows, row by row."""
         surface, shades = map(jnp.asarray, lit_surface(self.side))
-        column, row, nearness = projected(self.side, surface[:3], azimuth, elevation)
-        _, _, back = camera(azimuth, elevation)
+        right, up, back = camera(azimuth, elevation)
         (x, y, z), (nx, ny, nz) = surface[:3], surface[3:]
+        nearness = 1 / (DISTANCE - (back[0] * x + back[1] * y + back[2] * z))
+        scale = np.float32(samples(self.side) / (2 * REACH)) * nearness
+        middle = np.float32(samples(self.side) / 2)
+        column = middle + scale * (right[0] * x + right[1] * y)
+        row = middle - scale * (up[0] * x + up[1] * y + up[2] * z)
         a, b, c = (np.float32(DISTANCE) * back[i] for i in range(3))
         outside = nx * (a - x) + ny * (b - y) + nz * (c - z) > 0
         shade = jnp.where(outside, shades[0], shades[1])
+        near = ((DISTANCE + 4 - 1 / nearness) * np.float32(_NEARNESSES / 8)).astype(jnp.int32)
         place = row.astype(jnp.int32) * samples(self.side) + column.astype(jnp.int32)
         buffer = jnp.zeros(samples(self.side) ** 2, jnp.int32)
-        return buffer.at[place].max(packed(nearness, shade), mode="drop")
+        return buffer.at[place].max(near * SHADES + shade, mode="drop")

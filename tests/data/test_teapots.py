@@ -81,40 +81,6 @@ def test_pictures_are_those_of_a_rasterizer(draw, azimuth, elevation):
     assert not image[..., 2].any()
 
 
-@pytest.fixture(scope="module")
-def draw_triangles():
-    return jax.jit(jaxdis.data.teapots(side=64, form="triangles")[1])
-
-
-@pytest.mark.parametrize(("azimuth", "elevation"), [(0.6, 0.3), (2.4, 1.1), (4.4, 0.02)])
-def test_triangles_are_those_of_a_rasterizer(draw_triangles, azimuth, elevation):
-    found = np.asarray(draw_triangles(jnp.array([azimuth, elevation, 1.0, 0.5, 0.0])))[..., 0]
-    expected = rasterized(azimuth, elevation, 64)
-    # Four samples of a pixel against sixteen, flat shades, and another mesh.
-    assert np.abs(found - expected).mean() < 0.006
-    covered, wanted = found > 0.3, expected > 0.3
-    assert (covered & wanted).sum() / (covered | wanted).sum() > 0.95
-    inside = minimum_filter(expected, 3) > 0.1
-    assert np.abs(found - expected)[inside].mean() < 0.012
-
-
-def test_triangles_and_points_agree(draw, draw_triangles):
-    factors = SPACE.sample(jax.random.key(0), 12).at[:, 2:].set(1.0)
-    points, triangles = (np.asarray(made(factors))[..., 0] for made in (draw, draw_triangles))
-    covered, wanted = points > 0.1, triangles > 0.1
-    # Outlines of points are up to half a sample wider on each side.
-    assert (wanted & ~covered).mean() < 1e-3
-    assert (covered & wanted).sum() / (covered | wanted).sum() > 0.94
-    around = np.stack([np.roll(points, (i, j), (1, 2)) for i in (-1, 0, 1) for j in (-1, 0, 1)])
-    smooth = (around.min(0) > 0) & (around.max(0) - around.min(0) < 0.1)
-    assert smooth.mean() > 0.05
-    # A hole in the triangles would show the far side or the background.
-    assert np.abs(points - triangles)[smooth].mean() < 0.01
-    assert (np.abs(points - triangles)[smooth] > 0.1).mean() < 0.01
-    with pytest.raises(ValueError, match="form: must be one of|form: must"):
-        jaxdis.data.teapots(form="lines")
-
-
 def test_handle_spout_and_lid_are_at_their_sides(draw):
     def extent(azimuth, elevation):
         rows, columns = np.nonzero(np.asarray(draw(jnp.array([azimuth, elevation, 1.0, 1, 1])))[..., 0])
