@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Integer, Num
 
-from jaxdis._core.kernels.entries import entries_at, placed_at
+from jaxdis._core.kernels.entries import entries_at
 from jaxdis._core.options import shown
 
 # Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.
@@ -42,11 +42,8 @@ def over_samples(reduction: Callable, columns: Float[Array, "n c"]) -> Float[Arr
 
 
 def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
-    """Which codes hold only finite values; read 32 rows at a time, in one round."""
-    n, d = codes.shape
-    cut = n // 32 * 32
-    most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)
-    return most & jnp.isfinite(codes[cut:]).all(axis=0)
+    """Which codes hold only finite values."""
+    return jnp.isfinite(codes).all(axis=0)
 
 
 def ordinary_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
@@ -210,36 +207,15 @@ def along_rows(array: Num[Array, "*rows n"], places: Integer[Array, "*rows m"]) 
     return jnp.vectorize(entries_at, signature="(n),(m)->(m)")(array, places.astype(jnp.int32))
 
 
-def packed_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
-    """:func:`class_order` by one sort of integers that hold class and place: faster to compile, slower to run."""
+def class_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
+    """The order of samples by class, stable within a class; classes are below ``size``.
+
+    Integers that hold class and place are sorted, if there are such.
+    """
     n = classes.shape[0]
     if size * n > 1 << 31:
         return stable_order(classes)
     return jax.lax.sort(classes * n + jnp.arange(n, dtype=jnp.int32)) % n
-
-
-def class_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
-    """The order of samples by class, stable within a class; classes are below ``size``.
-
-    Up to 127 classes are counted instead of sorted: in blocks of 64 samples each is compared with those before it, and
-    the classes of a block are counted in bytes, which takes a third of the time of sorting packed integers.
-    """
-    n = classes.shape[0]
-    if size > 127:
-        return stable_order(classes)
-    blocks = -(-n // RUN)
-    lanes = -(-(size + 1) // 32) * 32  # of bytes, which fill registers
-    padded = jnp.pad(classes.astype(jnp.int8), (0, blocks * RUN - n), constant_values=size).reshape(blocks, RUN)
-    earlier = np.triu(np.ones((RUN, RUN), bool), 1)
-    equals_before = ((padded[:, :, None] == padded[:, None, :]) & earlier[None]).sum(axis=1, dtype=jnp.int8)
-    is_class = padded[:, :, None] == jnp.arange(lanes, dtype=jnp.int8)[None, None, :]
-    counts = is_class.sum(axis=1, dtype=jnp.int8).astype(jnp.int32)
-    upto = jnp.cumsum(counts, axis=0)
-    starts = upto - counts + (jnp.cumsum(upto[-1]) - upto[-1])[None, :]
-    starts = jnp.take_along_axis(starts, padded.astype(jnp.int32), axis=1, mode="promise_in_bounds")
-    place = (starts + equals_before.astype(jnp.int32)).reshape(-1)[:n]
-    index = jnp.arange(n, dtype=jnp.int32)
-    return placed_at(index, place, n)
 
 
 def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:

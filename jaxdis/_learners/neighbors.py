@@ -3,7 +3,7 @@
 Ties are handled without adding noise: the estimate is averaged over the orders in which tied neighbors can be met.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdis._core import arrays
 from jaxdis._core.kernels.entries import entries_at
 from jaxdis._core.kernels.order import chunk_rows, radii, smallest
-from jaxdis._core.loops import each, repeat, times, unrolled
+from jaxdis._core.loops import each, times, unrolled
 
 # Ties are taken into account in a column with a larger share of repeated values, or of evenly spaced ones, than these.
 # The fewer ties that float32 creates among continuous values change an estimate by less than 1e-4.
@@ -136,31 +136,17 @@ def _class_ranges(classes, sizes):
     return jax.vmap(spread)(ends, counts)
 
 
-class Balls(NamedTuple):
-    """For each sample, the ball that reaches to the ``k``-th nearest of its class, and where in code order it may end.
-
-    Places are those of samples in the order of the code: ``edge`` is the class's sample at the radius, ``near`` its
-    last one on the other side within the ball, ``far`` the next one there (−1 or ``n`` if there is none).
-    """
-
-    radius: Float[Array, " n"]
-    edge: Int[Array, " n"]
-    near: Int[Array, " n"]
-    far: Int[Array, " n"]
-
-
 def _pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]:
     """One code and one factor. ``block`` lists samples by class, then code; ``start``, ``stop`` bound the classes."""
     n = ordered.shape[0]
     value = entries_at(ordered, block)
     size = stop - start
     reach = jnp.minimum(neighbors, size - 1)
-    balls = _class_balls(value, block, start, stop, neighbors)
-    radius = balls.radius
+    radius = _class_radius(value, start, stop, neighbors)
     table = digamma_table(n)
 
     def fast(_):
-        return entries_at(table, _count_inside(ordered, value, block, balls))
+        return entries_at(table, count_nearer(ordered, value, radius))
 
     def with_ties(_):
         own = {"start": start, "stop": stop}
@@ -179,71 +165,27 @@ def _pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]
     return jnp.where(counted.any(), table[n] + mean, 0.0)
 
 
-def _class_balls(value, place, start, stop, neighbors: int) -> Balls:
-    """The smallest of the ``k + 1`` windows of ``k + 1`` samples of a class that contain a sample sets its radius."""
+def _class_radius(value, start, stop, neighbors: int) -> Float[Array, " n"]:
+    """How far each sample's ball reaches, to the ``k``-th nearest of its class: the smallest of the windows that do.
+
+    Each of the ``k + 1`` windows of ``k + 1`` samples of a class that contain a sample reaches as far as its ends.
+    """
     n = value.shape[0]
     index = jnp.arange(n, dtype=jnp.int32)
+    padded = jnp.pad(value, (neighbors, neighbors))
 
-    def shifted(array, by: int):
-        room = neighbors + 1
-        return jax.lax.slice(jnp.pad(array, (room, room)), (room + by,), (room + by + n,))
-
-    def window(below, above, nearest, radius):
-        """``nearest`` are the places of the samples before, at both ends of and behind a window."""
-        before, first, last, behind = nearest
-        upper = above >= below
-        return Balls(
-            radius, jnp.where(upper, last, first), jnp.where(upper, first, last), jnp.where(upper, before, behind)
-        )
+    def shifted(by: int):
+        return jax.lax.slice(padded, (neighbors + by,), (neighbors + by + n,))
 
     # In a class of at most k samples, the farthest one counts.
-    first, last = (entries_at(value, at) for at in (start, stop - 1))
-    below, above = value - first, last - value
-    ends = jnp.full_like(place, -1), *(entries_at(place, at) for at in (start, stop - 1)), jnp.full_like(place, n)
-    best = window(below, above, ends, jnp.where(stop - start > neighbors, jnp.inf, jnp.maximum(below, above)))
+    farthest = jnp.maximum(value - entries_at(value, start), entries_at(value, stop - 1) - value)
+    radius = jnp.where(stop - start > neighbors, jnp.inf, farthest)
     for before in range(neighbors + 1):
         after = neighbors - before
-        below, above = value - shifted(value, -before), shifted(value, after) - value
-        outer = (
-            jnp.where(index - before > start, shifted(place, -before - 1), -1),
-            jnp.where(index + after + 1 < stop, shifted(place, after + 1), n),
-        )
-        ends = outer[0], shifted(place, -before), shifted(place, after), outer[1]
+        reach = jnp.maximum(value - shifted(-before), shifted(after) - value)
         within = (index - before >= start) & (index + after < stop)
-        candidate = window(below, above, ends, jnp.where(within, jnp.maximum(below, above), jnp.inf))
-        smaller = candidate.radius < best.radius
-        best = jax.tree.map(lambda new, old, smaller=smaller: jnp.where(smaller, new, old), candidate, best)
-    return best
-
-
-def _count_inside(ordered, value, place, balls: Balls) -> Int[Array, " n"]:
-    """How many samples lie in each open ball, which is not empty: as :func:`count_nearer`, from narrow brackets.
-
-    On one side the ball ends at ``edge``; on the other it ends between ``near`` and ``far``, some ``n / n_c`` places
-    apart. Where differences tie, both ends then move inwards by some places.
-    """
-    n = ordered.shape[0]
-
-    def inside(at):
-        return jnp.abs(entries_at(ordered, at) - value) < balls.radius
-
-    def halve(ends):
-        near, far = ends
-        middle = jnp.maximum((near + far) // 2, 0)
-        within = (jnp.abs(far - near) > 1) & inside(middle)
-        return jnp.where(within, middle, near), jnp.where(within, far, middle)
-
-    def inwards(at):
-        outside = lambda at: (~inside(at) & (at != place)).any()  # noqa: E731
-        return repeat("inwards", outside, lambda at: jnp.where(inside(at), at, at + jnp.sign(place - at)), at)
-
-    beyond = jnp.where(balls.far < balls.near, -1, n)
-    # A tied window may end nearer than the next sample of the class.
-    wide = (balls.far >= 0) & (balls.far < n) & inside(jnp.clip(balls.far, 0, n - 1))
-    ends = jnp.where(wide, balls.far, balls.near), jnp.where(wide, beyond, balls.far)
-    near, _ = repeat("brackets", lambda ends: (jnp.abs(ends[1] - ends[0]) > 1).any(), halve, ends)
-    edge = balls.edge + jnp.sign(balls.near - balls.edge)
-    return jnp.abs(inwards(edge) - inwards(near)) + 1
+        radius = jnp.minimum(radius, jnp.where(within, reach, jnp.inf))
+    return radius
 
 
 Method = Literal["sorted", "brute"]

@@ -15,10 +15,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import (
+    class_order,
     finite_codes,
     moments,
     over_samples,
-    packed_order,
     rounding_of,
     safe_divide,
     settled,
@@ -118,7 +118,7 @@ def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: 
         cell = values + size * held_out
         number = jnp.zeros(2 * size, jnp.int32).at[cell].add(1)
         start = jnp.cumsum(number) - number
-        return packed_order(cell, 2 * size), start[cell], number[cell], values.max() > values.min()
+        return class_order(cell, 2 * size), start[cell], number[cell], values.max() > values.min()
 
     *table, varies = each(positions, jnp.stack([values for values, _ in held]))
     place = jnp.nonzero(varies, size=len(held), fill_value=0)[0].astype(jnp.int32)
@@ -640,7 +640,7 @@ def _group(values, size: int, share: float) -> Group:
     count = jnp.zeros(size, jnp.int32).at[values].add(1)
     start = jnp.cumsum(count) - count
     place = jnp.arange(room, dtype=jnp.int32)[None, :]
-    order = packed_order(values, size)
+    order = class_order(values, size)
     rows = jnp.where(place < count[:, None], order[jnp.minimum(start[:, None] + place, n - 1)], -1)
     return Group(values, count, rows, (count <= room).all())
 

@@ -209,11 +209,7 @@ def test_a_few_duplicates_are_counted_as_ties():
 
 @pytest.mark.parametrize("neighbors", [2, 3])
 def test_a_few_ties_at_the_radius_are_not_inside(neighbors):
-    """Balls that end at repeated samples, and of two windows of equal reach, against all distances.
-
-    The sample at 100 has two of its class at 101 and one at 99.5: its second nearest is at 1 in two windows, and the
-    ball ends nearer to 99 than the next of the class does in the first of these windows.
-    """
+    """Balls that end at repeated samples, and of two windows of equal reach, against all distances."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=3000).astype(np.float32)
     classes = rng.integers(0, 7, 3000).astype(np.int32)
