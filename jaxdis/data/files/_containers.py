@@ -180,11 +180,8 @@ def _check_rows(path: Path, rows: np.ndarray, needed: np.ndarray, what: str, tol
         )
 
 
-def placed(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
-    """Lattice index of each row of ``factors [n, k]``, after checking that every cell occurs exactly once.
-
-    For files without a guaranteed order: images are placed by their labels.
-    """
+def cell(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
+    """Each row's lattice index, for ``factors [n, k]``."""
     outside = (factors < 0) | (factors >= np.array(space.sizes))
     if outside.any():
         row, column = (int(i[0]) for i in np.nonzero(outside))
@@ -192,7 +189,15 @@ def placed(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
         raise ValueError(
             f"source: {path} holds the label {factors[row, column]} of factor {name!r}; needs 0 to {size - 1}"
         )
-    index = np.ravel_multi_index(tuple(factors.T), space.sizes)
+    return np.ravel_multi_index(tuple(factors.T), space.sizes)
+
+
+def placed(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
+    """Lattice index of each row of ``factors [n, k]``, after checking that every cell occurs exactly once.
+
+    For files without a guaranteed order: images are placed by their labels.
+    """
+    index = cell(path, factors, space)
     counts = np.bincount(index, minlength=space.num_lattice)
     missing, repeated = int((counts == 0).sum()), int((counts > 1).sum())
     if missing or repeated:
