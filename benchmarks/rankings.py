@@ -169,8 +169,71 @@ def main() -> None:
     write_text(arguments.page, page(json.loads(record.read_text())))
 
 
+PROSE = """# How many samples does a ranking need?
+
+```{{index}} ! how many samples, ! stability of rankings, ! Kendall's tau of rankings, ! minimum sample size
+```
+
+Models are ranked by a metric on some samples. Would other samples rank them alike? On each of three data sets
+({data}), {models} autoencoders were trained (perceptrons on pictures 32 pixels wide: β-VAE, β-TCVAE and DIP-VAE-II,
+five strengths, three seeds). Their ranking on few samples is compared with that on {large:,} others, by Kendall's
+τ-b, the mean over draws and data sets. *Needed* is from how many samples on τ is at least {enough}, on a line over
+logarithms between the numbers that were tried, with a 95 % interval over models and draws; "more" means more than
+{most:,}. Columns in brackets are the three data sets apart.
+
+{table}
+
+{rows} columns in all. {sentences}
+
+These are models of one kind, after {updates:,} updates, and factors with up to 40 classes; teapots' continuous
+factors are cut into ten. A ranking of models that differ less needs more samples. The numbers are repeated by
+
+```sh
+python -m benchmarks.rankings FOLDER
+```
+
+which takes an hour on two cores, may be stopped, and keeps scores in FOLDER/scores: {{doc}}`thousands`. To see what
+your own models need, call `jaxdis.sample_curve(codes, factors, "mig")`, or `jaxdis.sensitivity` with `samples=`.
+
+Next: {{doc}}`how_sensitive`
+"""
+
+
 def page(record: dict) -> str:
-    raise SystemExit("not yet")
+    """The table of all columns, those that need the fewest samples first, and what follows."""
+    rows = sorted(record["columns"].items(), key=lambda row: -sum(row[1]["tau"].values()))
+    counts = [str(count) for count in DRAWS]
+    head = ["column", *(f"τ at {int(count):,}" for count in counts), "needed", *(f"({data})" for data in DATA)]
+    lines = [
+        [
+            f"`{name}`" if "," not in name else name,
+            *(f"{row['tau'][count]:.2f}".replace("0.", ".", 1) for count in counts),
+            in_words(row["needed"]["all"]),
+            *(in_words(row["needed"][data])[:4].split(" ")[0] if data in row["needed"] else "" for data in DATA),
+        ]
+        for name, row in rows
+    ]
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines))
+    enough = [name for name, row in rows if (row["needed"]["all"][0] or np.inf) <= 1000]
+    never = [name for name, row in rows if row["needed"]["all"][0] is None]
+    between = ", ".join(
+        f"{value:.2f} between {pair.replace(', ', ' and ')}" for pair, value in record["between"].items()
+    )
+    sentences = [
+        f"With 1,000 samples, {len(enough)} of them rank models as {LARGE:,} others do; {len(never)} do not with "
+        f"{max(DRAWS):,}.",
+        f"Which metric is chosen matters more than the samples: on all {LARGE:,}, τ is {between}.",
+    ]
+    return PROSE.format(
+        data=", ".join(DATA), models=SEEDS * sum(len(next(iter(s.values()))) for s in SWEEP.values()), large=LARGE,
+        enough=ENOUGH, most=max(DRAWS), table=table, rows=len(rows), sentences=" ".join(sentences), updates=UPDATES,
+    )  # fmt: skip
+
+
+def in_words(ends: list[float | None]) -> str:
+    """``420 (300 to 900)``."""
+    value, low, high = (f"{end:,.0f}" if end is not None else "more" for end in ends)
+    return f"{value} ({low} to {high})"
 
 
 if __name__ == "__main__":

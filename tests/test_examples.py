@@ -38,6 +38,7 @@ PROGRAMS = {
     "notebooks/my_codes.md": {"(10_000, 3)": "(500, 3)", "10_000, 10": "500, 10"},
     "notebooks/my_encoder.md": {},
     "notebooks/my_table.md": {},
+    "notebooks/thousands.md": {},
 }
 PAGES = ("README.md", ".github/CLUSTERS.md", *(f"notebooks/{page.name}" for page in (ROOT / "notebooks").glob("*.md")))
 SHORT = {"samples": 300, "test_samples": 150}
