@@ -191,7 +191,8 @@ class Factors:
             for j in range(k)
         )
         dtype = np.float32 if None in sizes else np.int32
-        return cls(jnp.asarray(array.astype(dtype)), sizes, names)
+        # Not jnp.asarray, which compiles a program for every shape.
+        return cls(jax.device_put(array.astype(dtype)), sizes, names)
 
     @classmethod
     @single_precision
@@ -318,7 +319,11 @@ class Factors:
                 needed = f"numbers of samples from 0 to {self.num_samples - 1}, or {self.num_samples} truth values"
                 raise ValueError(f"rows: must be {needed}, got {shown(given)}")
         present = None if self.present is None else self.present[rows]
-        return dataclasses.replace(self, values=self.values[rows], rows=None, num_rows=None, present=present)
+        if isinstance(rows, jax.core.Tracer) or isinstance(self.values, jax.core.Tracer):
+            values = self.values[rows]
+        else:  # on the host, where no number of samples compiles programs of its own
+            values = jax.device_put(np.asarray(self.values)[rows])
+        return dataclasses.replace(self, values=values, rows=None, num_rows=None, present=present)
 
 
 class Sample(NamedTuple):

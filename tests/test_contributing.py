@@ -81,7 +81,7 @@ def rows(monkeypatch):
 def test_a_metric_meets_the_contracts(rows, name):
     for contract in (
         contracts.test_scores_are_numbers_with_the_right_shape,
-        contracts.test_batched_equals_mapped,
+        contracts.test_batches_on_two_devices_equal_members_one_by_one,
         contracts.test_one_member_alone_equals_it_in_the_zoo,
         contracts.test_the_key_alone_decides,
         contracts.test_nan_in_one_member_leaves_the_others_bit_identical,

@@ -230,6 +230,15 @@ def as_it_is(function):
     return function
 
 
+def alone_and_batched(function):
+    """Of two inputs, the first, and both at once: in one program."""
+
+    def program(*inputs):
+        return function(*jax.tree.map(lambda leaf: leaf[0], inputs)), jax.vmap(function)(*inputs)
+
+    return jax.jit(program)
+
+
 def called(name: str, function, given: tuple[tuple, dict], transform):
     """The transformed function of the arrays among the arguments; weights are the one option that is an array."""
     arguments, options = given
@@ -241,7 +250,7 @@ def called(name: str, function, given: tuple[tuple, dict], transform):
         full = (next(arrays) if moves else argument for moves, argument in zip(moving, arguments, strict=True))
         return ordered(name, function(*full, **(fixed if weights is None else {**fixed, "weights": weights})))
 
-    arrays = [jnp.asarray(argument) for argument in arguments if isinstance(argument, np.ndarray)]
+    arrays = [jax.device_put(argument) for argument in arguments if isinstance(argument, np.ndarray)]
     return transform(call)(arrays, options.get("weights"))
 
 
@@ -249,15 +258,17 @@ def called(name: str, function, given: tuple[tuple, dict], transform):
 def test_each_form_is_its_reference(name, case, size, form):
     inputs, expected = inputs_and_results(name, case, size)
     form_of = functools.partial(KERNELS[name], form=form)
-    # As it is called outside of programs, which compiles each of its operations, in slow cases.
-    found = [called(name, form_of, inputs[0], transform) for transform in (jax.jit, *[as_it_is] * (size != "random"))]
     (first, options), (second, _) = inputs
     both = [np.stack(pair) if isinstance(pair[0], np.ndarray) else pair[0] for pair in zip(first, second, strict=True)]
     if "weights" in options:
         options = {**options, "weights": np.stack([given["weights"] for _, given in inputs])}
-    together = called(name, form_of, (both, options), lambda call: jax.jit(jax.vmap(call)))
+    alone, together = called(name, form_of, (both, options), alone_and_batched)
+    found = [(alone, expected[0]), (together, _stacked(expected))]
+    if size != "random" and (name, size) not in QUICK:
+        # As it is called outside of programs, which compiles each of its operations.
+        found.append((called(name, form_of, inputs[0], as_it_is), expected[0]))
     tolerance = TOLERANCES.get(name, 1e-5)
-    for result, wanted in (*((one, expected[0]) for one in found), (together, _stacked(expected))):
+    for result, wanted in found:
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=tolerance), result, wanted)
 
 

@@ -24,7 +24,7 @@ from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
-from tests.metrics.test_contracts import SOURCES
+from tests.metrics.test_contracts import every_source
 
 SIZES = (3, 4)
 STATIC = (plan_of("sap_r2"), 0)
@@ -113,7 +113,7 @@ def test_whatever_is_passed_gives_the_same_numbers(folder, untraced, samples, ar
     assert len(kept_files(folder)) == len(plan)
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@every_source
 def test_every_metric_can_be_kept(folder, untraced, name):
     """With names, shapes and dtypes; programs are compiled in the test above."""
     codes, factors = make()

@@ -356,8 +356,9 @@ def test_a_contrast_separates_the_means_of_the_classes_that_occur():
 
 def cycling(n):
     """A factor whose value cycles with the blocks of samples: a few blocks show few of its values."""
-    blocks = len(logistic_problem.problem_of(jnp.zeros((n, 1)), jnp.zeros((n, 1), jnp.int32), (1,), 1.0, None).inputs)
-    return np.arange(n) % max(blocks, 3)
+    shapes = jax.ShapeDtypeStruct((n, 1), np.float32), jax.ShapeDtypeStruct((n, 1), np.int32)
+    inputs = jax.eval_shape(lambda *arrays: logistic_problem.problem_of(*arrays, (1,), 1.0, None).inputs, *shapes)
+    return np.arange(n) % max(len(inputs), 3)
 
 
 @pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 100.0])

@@ -35,9 +35,8 @@ def ours(codes, values, sizes, n: int, **options):
 
 
 def relate(codes, values, held_out, held_values, sizes, *, name="boosted_trees", **options):
-    test = Sample(jnp.asarray(held_out), Factors.of(held_values, sizes))
     spec = RELATIONS[name].with_options(**options)
-    return _relate(spec, jnp.asarray(codes), Factors.of(values, sizes), test)
+    return _relate(spec, codes, Factors.of(values, sizes), Sample(held_out, Factors.of(held_values, sizes)))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -48,8 +47,13 @@ def _relate(spec, codes, factors, test):
 
 
 def d_and_c(importance):
-    entropy = SCORES["entropy"](Relation.of(jnp.asarray(importance, jnp.float32), jnp.ones(importance.shape[1])))
+    entropy = _entropy(np.asarray(importance, np.float32))
     return np.array([entropy.disentanglement, entropy.completeness])
+
+
+@jax.jit
+def _entropy(importance):
+    return SCORES["entropy"](Relation.of(importance, jnp.ones(importance.shape[1])))
 
 
 def correlation(left, right):

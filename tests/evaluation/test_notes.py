@@ -119,7 +119,7 @@ def many_factors(k, n=60):
 def test_no_text_grows_with_the_number_of_factors(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     lengths = []
-    for k in (30, 90):
+    for k in (30, 60):
         codes, factors = many_factors(k)
         scores = evaluate(codes, factors, ["mcc", "mig"])
         lengths.append([max(len(note) for _, note in scores.notes), len(repr(scores)), len(in_words(factors))])

@@ -148,8 +148,7 @@ TWO_DEVICES = jax.devices()
 VARIANTS = {
     "zoo": lambda codes, factors: {},
     "first member": lambda codes, factors: {"codes": codes[0]},
-    "batches of two": lambda codes, factors: {"batch_size": 2},
-    "two devices": lambda codes, factors: {"devices": TWO_DEVICES},
+    "batches on two devices": lambda codes, factors: {"batch_size": 2, "devices": TWO_DEVICES},
     "constant code": lambda codes, factors: {"codes": constant_code(codes)},
     "constant codes": lambda codes, factors: {"codes": np.ones_like(codes)},
     "one more factor": lambda codes, factors: {"factors": one_more_factor(factors)},
@@ -192,8 +191,13 @@ def test_classes_that_do_not_occur_change_nothing(name, variant):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def relate_jitted(spec, codes, factors, weights=None, active=None):
+def relate_active(spec, codes, factors, weights, active):
     return apply(spec, jax.random.key(0), Sample(codes, factors, weights), Sample(codes, factors), active)
+
+
+def relate_jitted(spec, codes, factors, weights=None, active=(True,) * 4):
+    """One program for all tests of a relation, whichever codes are active."""
+    return relate_active(spec, codes, factors, weights, np.array(active))
 
 
 # Metrics whose programs take a minute to compile; run them with -m slow.
@@ -235,21 +239,12 @@ def test_one_member_alone_equals_it_in_the_zoo(name):
 
 
 @every_metric
-def test_batched_equals_mapped(name):
-    """vmap = lax.map, with a batch that does not divide the members of a device.
+def test_batches_on_two_devices_equal_members_one_by_one(name):
+    """vmap = lax.map, to the rounding of matrix products, which one device alone may cut differently.
 
     InfoE has no penalty: where classes are nearly separable, rounding decides at which step its descent ends.
     """
-    assert_same(scores_of(name, "batches of two"), scores_of(name), atol=3e-5 if name == "infoe" else 1e-5)
-
-
-@every_metric
-def test_two_devices_equal_one(name):
-    """To the rounding of a matrix product, which one device alone may cut differently.
-
-    Probes of DCI-ES have hardly a penalty: nearly dependent features make more of it, 3e-6 here.
-    """
-    assert_same(scores_of(name, "two devices"), scores_of(name), atol=1e-5 if name == "dci_es" else 2e-6)
+    assert_same(scores_of(name, "batches on two devices"), scores_of(name), atol=3e-5 if name == "infoe" else 1e-5)
 
 
 @every_metric
@@ -393,8 +388,7 @@ def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
 @every_relation
 def test_an_inactive_code_relates_to_nothing(name):
     codes, factors = zoo()
-    active = jnp.array([True, False, True, True])
-    relation = relate_jitted(shortened(RELATIONS[name]), codes[0], factors, None, active)
+    relation = relate_jitted(shortened(RELATIONS[name]), codes[0], factors, active=(True, False, True, True))
     assert (np.asarray(relation.strength)[1] == 0).all()
     assert not relation.active[1]
 
@@ -406,7 +400,7 @@ def test_zero_weights_take_samples_out(name):
     moved = codes[0].copy()
     moved[200:] *= 50  # what has no weight must not stretch the range either
     weighted = relate_jitted(shortened(RELATIONS[name]), moved, factors, weights)
-    cut = relate_jitted(shortened(RELATIONS[name]), codes[0][:200], factors.take(jnp.arange(200)))
+    cut = relate_jitted(shortened(RELATIONS[name]), codes[0][:200], factors.take(np.arange(200)))
     np.testing.assert_allclose(weighted.strength, cut.strength, atol=5e-6)
     np.testing.assert_allclose(weighted.ceiling, cut.ceiling, rtol=1e-5)
 

@@ -78,10 +78,11 @@ def test_kinds_of_codes_are_a_level_of_structure():
     assert (scores.part("completeness.per_factor") > 0.95).all()
 
 
-def test_cells_hold_codes_and_the_slot_of_each_pixel(finished):
-    out, _ = finished
-    member = next(iter(cells(planted())))
-    arrays = Store(out).arrays("encode", member.encode)
+def test_cells_hold_codes_and_the_slot_of_each_pixel(tmp_path):
+    study = Study.of("planted", planted().trainings, ["segmentation"], sampling=planted().sampling)
+    run(study, tmp_path)
+    member = next(iter(cells(study)))
+    arrays = Store(tmp_path).arrays("encode", member.encode)
     assert arrays["codes"].shape == (400, 4, 2)
     assert arrays["segments"].shape == (400, 8, 6)
     assert arrays["segments"].dtype == np.uint8

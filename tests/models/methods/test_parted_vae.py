@@ -104,7 +104,7 @@ def cross_entropy(params, images, factors):
 
 
 def started(key=3):
-    state = SMALL.begin(jax.random.key(key))
+    state = jax.jit(SMALL.begin)(jax.random.key(key))
     # Priors that overlap, so that their penalty has a gradient.
     return state._replace(
         params={**state.params, "prior": jax.tree.map(lambda leaf: 0.3 * leaf, state.params["prior"])}
@@ -113,11 +113,14 @@ def started(key=3):
 
 def drawn(key, source):
     """The batches and random numbers of an update."""
-    labelled, data, noise = jax.random.split(key, 3)
-    examples = source.examples(labelled, 5, 7)
-    numbers = SMALL.draws(noise, 5)
+
+    def draw(key):
+        labelled, data, noise = jax.random.split(key, 3)
+        return source.examples(labelled, 5, 7), source.images(data, 5), SMALL.draws(noise, 5)
+
+    examples, images, numbers = jax.jit(draw)(key)
     numbers = type(numbers)(*(np.asarray(part, np.float64) for part in numbers))
-    return [np.asarray(part) for part in examples], np.asarray(source.images(data, 5)), numbers
+    return [np.asarray(part) for part in examples], np.asarray(images), numbers
 
 
 @pytest.mark.parametrize("step", [0, 30, 60_000])

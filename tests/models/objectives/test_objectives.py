@@ -153,7 +153,8 @@ def terms(**changes) -> models.Terms:
 def test_annealing_by_hand():
     hyper = table.annealed(capacity=5.0, gamma=100.0, capacity_steps=10.0)
     # C(t) = 0.5 t up to 5: |2 − C| = 2, 1.5, 1, 0.5, 0, 0.5, …, 3, 3
-    traced = [float(losses.regularized(terms(step=jnp.int32(t)), hyper)) for t in range(13)]
+    regularized = jax.jit(lambda step: losses.regularized(terms(step=step), hyper))
+    traced = [float(regularized(np.int32(t))) for t in range(13)]
     wanted = [10 + 100 * abs(2 - min(5.0, 0.5 * t)) for t in range(13)]
     np.testing.assert_allclose(traced, wanted, rtol=1e-6)
     assert traced[4] == 10
@@ -161,17 +162,20 @@ def test_annealing_by_hand():
 
 def test_warm_up_by_hand():
     hyper = table.beta(beta=3.0, warmup_steps=4.0)
-    traced = [float(losses.regularized(terms(step=jnp.int32(t)), hyper)) for t in range(6)]
+    regularized = jax.jit(lambda step: losses.regularized(terms(step=step), hyper))
+    traced = [float(regularized(np.int32(t))) for t in range(6)]
     np.testing.assert_allclose(traced, [10 + 3 * 2 * a for a in (0.25, 0.5, 0.75, 1, 1, 1)], rtol=1e-6)
 
 
 def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
-    mean = jax.random.normal(jax.random.key(0), (8, 3))
-    whole = terms(mean=mean, log_variance=0.1 * mean, codes=mean + 0.5, num_data=100)
-    sums = [
-        float(losses.regularized(dataclasses.replace(whole, estimator=name), table.beta_tc_parts(beta=1.0)))
-        for name in ESTIMATORS
-    ]
+    mean = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
+
+    def regularized(mean):
+        whole = terms(mean=mean, log_variance=0.1 * mean, codes=mean + 0.5, num_data=100)
+        of = [dataclasses.replace(whole, estimator=name) for name in ESTIMATORS]
+        return [losses.regularized(each, table.beta_tc_parts(beta=1.0)) for each in of]
+
+    sums = jax.jit(regularized)(mean)
     np.testing.assert_allclose(sums, sums[0], rtol=1e-5)
 
 
