@@ -62,10 +62,9 @@ def test_every_function_is_tried_here():
 def test_pictures_are_figures_in_any_format(name):
     figure = getattr(plots, name)(*(ONE_PANEL | PANELS)[name])
     assert isinstance(figure, matplotlib.figure.Figure)
-    for kind, start in (("svg", b"<?xml"), ("png", b"\x89PNG")):
-        file = io.BytesIO()
-        figure.savefig(file, format=kind)
-        assert file.getvalue().startswith(start)
+    file = io.BytesIO()
+    figure.savefig(file, format="svg")
+    assert file.getvalue().startswith(b"<?xml")
     assert figure._repr_png_().startswith(b"\x89PNG")  # in a notebook
 
 

@@ -15,7 +15,7 @@ from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._run import shared_by
 from jaxdis.metrics._plan import plan_of
-from tests.metrics.test_contracts import SOURCES, family
+from tests.metrics.test_contracts import every_source, family
 from tests.programs import compiled_whole, equations_of
 
 # What JAX lowers to calls of LAPACK or BLAS.
@@ -104,7 +104,7 @@ def test_no_other_module_factors_matrices():
     assert found == {"factorizations", "_clevr_files"}
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@every_source
 def test_calls_in_a_metric_do_not_wait_for_each_other(name):
     """Two devices that score two wide members each; each call has one matrix with 150 rows or columns."""
     rng = np.random.default_rng(0)

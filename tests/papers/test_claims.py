@@ -99,7 +99,7 @@ def planted(seeds: int = 4, sign: float = 1.0, noise: float = 0.01):
 def _few_replicates():
     """Planted findings are far from their thresholds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verdict, "REPLICATES", 6)
+        patch.setattr(verdict, "REPLICATES", 3)
         patch.setattr(locatello2020_page, "FEW", 4)
         yield
 
