@@ -209,7 +209,7 @@ def page(record: dict) -> str:
             f"`{name}`" if "," not in name else name,
             *(f"{row['tau'][count]:.2f}".replace("0.", ".", 1) for count in counts),
             in_words(row["needed"]["all"]),
-            *(in_words(row["needed"][data])[:4].split(" ")[0] if data in row["needed"] else "" for data in DATA),
+            *(in_words(row["needed"][data]).split(" ")[0] if data in row["needed"] else "" for data in DATA),
         ]
         for name, row in rows
     ]
