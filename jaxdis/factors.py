@@ -190,9 +190,8 @@ class Factors:
             _checked_size(array[:, j], names[j], None if declared is None else declared[j], inferred=declared is None)
             for j in range(k)
         )
-        dtype = np.float32 if None in sizes else np.int32
-        # Not jnp.asarray, which compiles a program for every shape.
-        return cls(jax.device_put(array.astype(dtype)), sizes, names)
+        # Not by jnp.asarray, which compiles a program for every shape.
+        return cls(jax.device_put(array.astype(np.float32 if None in sizes else np.int32)), sizes, names)
 
     @classmethod
     @single_precision
@@ -277,8 +276,7 @@ class Factors:
                     "factors: must be complete and number classes alike on all samples; use jaxdis.evaluate"
                 )
             values = values.values
-        values = jnp.asarray(values, self.values.dtype)
-        return dataclasses.replace(self.bare(), values=values)
+        return dataclasses.replace(self.bare(), values=jnp.asarray(values, self.values.dtype))
 
     @property
     def there(self) -> np.ndarray:
@@ -319,10 +317,8 @@ class Factors:
                 needed = f"numbers of samples from 0 to {self.num_samples - 1}, or {self.num_samples} truth values"
                 raise ValueError(f"rows: must be {needed}, got {shown(given)}")
         present = None if self.present is None else self.present[rows]
-        if isinstance(rows, jax.core.Tracer) or isinstance(self.values, jax.core.Tracer):
-            values = self.values[rows]
-        else:  # on the host, where no number of samples compiles programs of its own
-            values = jax.device_put(np.asarray(self.values)[rows])
+        traced = isinstance(rows, jax.core.Tracer) or isinstance(self.values, jax.core.Tracer)
+        values = self.values[rows] if traced else jax.device_put(np.asarray(self.values)[rows])
         return dataclasses.replace(self, values=values, rows=None, num_rows=None, present=present)
 
 
