@@ -216,17 +216,16 @@ def page(record: dict) -> str:
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines))
     enough = [name for name, row in rows if (row["needed"]["all"][0] or np.inf) <= 1000]
     never = [name for name, row in rows if row["needed"]["all"][0] is None]
-    between = ", ".join(
-        f"{value:.2f} between {pair.replace(', ', ' and ')}" for pair, value in record["between"].items()
-    )
+    between = [f"| `{pair.replace(', ', '` and `')}` | {value:.2f} |" for pair, value in record["between"].items()]
     sentences = [
         f"With 1,000 samples, {len(enough)} of them rank models as {LARGE:,} others do; {len(never)} do not with "
         f"{max(DRAWS):,}.",
-        f"Which metric is chosen matters more than the samples: on all {LARGE:,}, τ is {between}.",
+        f"Rankings by two metrics agree less, on all {LARGE:,}:\n\n| metrics | τ |\n| --- | --- |",
     ]
+    words = " ".join(sentences) + "\n" + "\n".join(between)
     return PROSE.format(
         data=", ".join(DATA), models=SEEDS * sum(len(next(iter(s.values()))) for s in SWEEP.values()), large=LARGE,
-        enough=ENOUGH, most=max(DRAWS), table=table, rows=len(rows), sentences=" ".join(sentences), updates=UPDATES,
+        enough=ENOUGH, most=max(DRAWS), table=table, rows=len(rows), sentences=words, updates=UPDATES,
     )  # fmt: skip
 
 

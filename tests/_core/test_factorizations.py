@@ -98,10 +98,9 @@ def test_gradients_are_those_of_jax():
 
 
 def test_no_other_module_factors_matrices():
-    """But for one matrix of 3 × 3 numbers, which has no batch."""
     call = re.compile(r"(?:jnp|lax|jax\.numpy|jax\.scipy|jax\.lax)\.linalg\.(?!norm\b)(\w+)")
     found = {path.stem for path in Path(jaxdis.__file__).parent.rglob("*.py") if call.search(path.read_text())}
-    assert found == {"factorizations", "_clevr_files"}
+    assert found == {"factorizations"}
 
 
 @every_source
