@@ -226,8 +226,9 @@ def test_the_order_of_models_on_unseen_combinations_is_the_whole_claim():
     for infogan in (0.3, 0.1):
         errors = {"pca": 0.55, "vae": 0.15, "beta_vae": 0.16, "infogan": infogan}
         scores = {
-            model: {seed: dict.fromkeys(metrics, {"score": e + seed / 1000, "error": [e] * 5}) for seed in range(3)}
+            model: {seed: (dict.fromkeys(metrics, e + seed / 1000), parts) for seed in range(3)}
             for model, e in errors.items()
+            for parts in [{f"{name}.error": [e] * 5 for name in metrics}]
         }
         parts = eastwood2018_page._of_unseen(Numbers(scores))["zero_shot_vaes_best"]
         verdicts.append([part.verdict for part in parts])

@@ -15,6 +15,7 @@ from jaxdis.metrics import Direct
 from jaxdis.papers.eastwood2018 import _run as module
 from jaxdis.papers.eastwood2018._page import Numbers, _tables
 from jaxdis.papers.eastwood2018._run import forest_regression, lasso_regression
+from jaxdis.papers.harness import Finished
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.study import STUDIES
 from jaxdis.study._compute_cells import novel_samples_of, samples_of
@@ -41,7 +42,7 @@ def finished(tmp_path_factory):
 
 def test_the_table_has_every_printed_number(finished):
     study, store = finished
-    numbers = Numbers.read(store, list(cells(study)))
+    numbers = Numbers.read(Finished(study, store.root))
     tables = _tables(printed_in("jaxdis.papers.eastwood2018").tables, numbers)
     entries = [(table.printed.id, *entry) for table in tables for entry in table.entries()]
     # Two regressors of each model: ten codes, twice five factors, five left-out ones, and four means, three of them

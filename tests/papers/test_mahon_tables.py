@@ -36,19 +36,14 @@ def member(model="beta", data="dsprites", pair=None, seed=0, shift=0.0, **column
     return Scored(data, model, seed, pair, {**given, **columns}, parts)
 
 
-def rows_of(table):
-    return {tuple(entry for entry in row if isinstance(entry, str)): row for row in table.rows}
-
-
 def test_table_2_has_means_and_deviations_over_runs_of_the_normal_test_set():
     members = [member(seed=0), member(seed=1, shift=0.04), member(pair=(0, 0), shift=0.1), member("labelled_partition")]
-    table = tables.table_2(members)
-    assert table.head == ["data", "measure", "beta", "beta s.d."]
-    rows = rows_of(table)
-    np.testing.assert_allclose(rows["dsprites", "SNC"][2:], [32, 4 / np.sqrt(2)])
-    np.testing.assert_allclose(rows["dsprites", "MLP"][2:], [100 * (ACCURACY.mean() + 0.02), 4 / np.sqrt(2)])
-    np.testing.assert_allclose(rows["dsprites", "linear"][2:], [100 * (ACCURACY.mean() - 0.03), 4 / np.sqrt(2)])
-    np.testing.assert_allclose(rows["dsprites", "NK"][2:], [10, 0], atol=1e-9)
+    rows = tables.table_2(members)
+    assert all(list(row) == ["beta"] for row in rows.values())
+    np.testing.assert_allclose(rows["dsprites", "SNC"]["beta"], [32, 4 / np.sqrt(2)])
+    np.testing.assert_allclose(rows["dsprites", "MLP"]["beta"], [100 * (ACCURACY.mean() + 0.02), 4 / np.sqrt(2)])
+    np.testing.assert_allclose(rows["dsprites", "linear"]["beta"], [100 * (ACCURACY.mean() - 0.03), 4 / np.sqrt(2)])
+    np.testing.assert_allclose(rows["dsprites", "NK"]["beta"], [10, 0], atol=1e-9)
 
 
 def test_table_3_takes_chance_off_the_mean_over_combinations():
@@ -58,18 +53,17 @@ def test_table_3_takes_chance_off_the_mean_over_combinations():
         member(),
         member("labelled_partition", pair=(0, 0)),
     ]
-    table = tables.table_3(members)
-    assert table.head == ["model", "set", "dsprites shape", "dsprites size", "dsprites both"]
-    rows = rows_of(table)
+    rows = tables.table_3(members)
+    heads = ["dsprites shape", "dsprites size", "dsprites both"]
+    assert all(list(row) == heads for row in rows.values())
     shape, size = 0.9 - 0.25 - 0.15, 0.5 - 0.25 - 0.15
     expected = [100 * (shape - 1 / 3) / (2 / 3), 0.0, 100 * (0.25 - 1 / 18) / (17 / 18)]
     assert size < 1 / 6  # below chance
-    np.testing.assert_allclose(rows["beta", "CG"][2:], expected)
-    assert rows["beta", "linear CG"][4] == 0
-    np.testing.assert_allclose(rows["beta", "normal test set"][4], 100 * (0.45 - 1 / 18) / (17 / 18))
-    assert ("labelled_partition", "CG") in rows
-    assert np.isnan(rows["labelled_partition", "normal test set"][4])
-    assert [row[0] for row in table.rows] == ["beta"] * 3 + ["labelled_partition"] * 3
+    np.testing.assert_allclose([*rows["beta", "CG"].values()], expected)
+    assert rows["beta", "linear CG"]["dsprites both"] == 0
+    np.testing.assert_allclose(rows["beta", "normal test set"]["dsprites both"], 100 * (0.45 - 1 / 18) / (17 / 18))
+    assert np.isnan(rows["labelled_partition", "normal test set"]["dsprites both"])
+    assert [model for model, _ in rows] == ["beta"] * 3 + ["labelled_partition"] * 3
 
 
 def test_table_8_has_products_and_means_over_size_and_shape():
@@ -85,7 +79,7 @@ def test_table_8_has_products_and_means_over_size_and_shape():
     columns = {f"dci.{field}": value for field, value in zip(tables.DCI_FIELDS, (0.3, 0.5, 0.7), strict=True)}
     novel = Scored("dsprites", "beta", 0, (0, 0), {"mig": 0.2, **columns}, parts)
     table = tables.table_8([novel, Scored("dsprites", "beta", 0, None, {}, normal)])
-    found = {row[0]: row[1] for row in table.rows}
+    found = {name: row["dsprites beta"] for (name,), row in table.items()}
     np.testing.assert_allclose(found["SNC"], 100 * 0.4 * 0.5)
     assert found["NK"] == 0  # a negative one counts 0
     np.testing.assert_allclose(found["MIG2p"], scores[0, 0] * scores[0, 1])
@@ -93,7 +87,7 @@ def test_table_8_has_products_and_means_over_size_and_shape():
     np.testing.assert_allclose(found["I2p"], scores[1, 0] * scores[1, 1])
     np.testing.assert_allclose([found[name] for name in ("MIG", "D", "C", "I", "DCI")], [0.2, 0.3, 0.5, 0.7, 0.5])
     assert np.isnan(found["MED"])
-    assert [row[0] for row in table.rows] == tables._TABLE_8
+    assert list(found) == tables._TABLE_8
 
 
 def printed():
@@ -116,15 +110,13 @@ def printed():
 
 def test_table_4_follows_from_the_papers_tables_3_and_8():
     """Three decimals of per cent each: what rounding leaves open is < .001."""
-    table = tables.table_4(list(printed()))
-    assert [row[0] for row in table.rows] == ["dsprites", "shapes3d", "mpi3d", "all"]
-    rows = {row[0]: dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}
+    rows = {over: row for (over,), row in tables.table_4(list(printed())).items()}
+    assert list(rows) == ["dsprites", "shapes3d", "mpi3d", "all"]
     for name in ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "MED"):
         assert rows["all"][name] == pytest.approx(PAPER["recomputed_here_all"][name], abs=5.1e-4)
         assert rows["shapes3d"][name] == pytest.approx(PAPER["recomputed_here_3dshapes"][name], abs=5.1e-4)
-    by_metric = {row[0]: row[1:] for row in tables.table_6(list(printed())).rows}
-    assert by_metric["SNC"][0] == rows["all"]["SNC"]
-    assert by_metric["SNC"][2] == rows["shapes3d"]["SNC"]
+    by_metric = tables.table_6(list(printed()))
+    assert by_metric["SNC",] == {over: row["SNC"] for over, row in rows.items()}
 
 
 def test_chance_is_subtracted_and_divided():
@@ -150,22 +142,22 @@ def test_tables_per_factor_have_the_papers_numbers_and_columns(name, columns):
     found = per_factor_tables(members)
     assert len(found) == 39
     assert {int(name.split("_")[1]) for name in found} == set(range(9, 48))
-    assert found[name].head[2:] == columns
-    assert ("not MTD" in found[name].head[0]) == ("partition" in name)
+    assert all(list(row) == columns for row in found[name].values())
 
 
 def test_rows_per_factor_are_raw_accuracies_in_the_papers_order():
     found = per_factor_tables([member(), member(pair=(5, 2))])
     in_order = 100 * ACCURACY[[3, 4, 1, 2, 0]]
-    normal = rows_of(found["table_09_beta_dsprites"])
+    normal = found["table_09_beta_dsprites"]
     assert list(normal) == [("normal test set 0", row) for row in ("SNC", "linear", "NK1", "MLP")]
-    np.testing.assert_allclose(normal["normal test set 0", "MLP"][2:], [*in_order, 45])
-    np.testing.assert_allclose(normal["normal test set 0", "NK1"][2:-1], in_order - 2)
-    assert np.isnan(normal["normal test set 0", "NK1"][-1])
-    novel = rows_of(found["table_27_beta_dsprites"])
+    np.testing.assert_allclose([*normal["normal test set 0", "MLP"].values()], [*in_order, 45])
+    *without, both = normal["normal test set 0", "NK1"].values()
+    np.testing.assert_allclose(without, in_order - 2)
+    assert np.isnan(both)
+    novel = found["table_27_beta_dsprites"]
     assert list(novel) == [("NC 5-2", "CG linear"), ("NC 5-2", "CG")]
-    np.testing.assert_allclose(novel["NC 5-2", "CG linear"][2:], [*(in_order - 20), 1])
-    np.testing.assert_allclose(novel["NC 5-2", "CG"][2:], [*(in_order - 15), 25])
+    np.testing.assert_allclose([*novel["NC 5-2", "CG linear"].values()], [*(in_order - 20), 1])
+    np.testing.assert_allclose([*novel["NC 5-2", "CG"].values()], [*(in_order - 15), 25])
 
 
 def test_collisions_are_what_an_alignment_keeps_apart():

@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
+from jaxdis.papers.harness import Finished
 from jaxdis.papers.locatello2020._run import locatello2020
 from jaxdis.papers.mahon2024 import _tables as tables
 from jaxdis.papers.mahon2024._run import DATA, HELD_OUT, mahon2024
@@ -41,9 +42,9 @@ def test_mahon2024_holds_out_reads_out_and_correlates(tmp_path):
     section = page[page.index(">Novel combinations</h2>") :]
     assert "Pearson correlation" in section
     assert "data:image/png" in section
-    members = tables.read(study, tmp_path)
+    members = tables.read(Finished(study, tmp_path))
     for number in (2, 3, 4, 6, 7, 8):
-        assert getattr(tables, f"table_{number}")(members).rows
+        assert getattr(tables, f"table_{number}")(members)
     assert {"table_09_beta_dsprites", "table_27_beta_dsprites"} <= tables.per_factor_tables(members).keys()
     table, *figures = write_alignments(study, tmp_path)
     assert table.read_text().startswith("id,data,model,seed,held_out,code,factors,aligned\n")

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import plots
-from jaxdis._core.store import Store, number, publish
+from jaxdis._core.store import publish
 from jaxdis.data import DATASETS
 from jaxdis.data._teapot import SPACE, Gap
-from jaxdis.metrics._metric import Column
 from jaxdis.models import Zoo
 from jaxdis.models._zoo import decodes, traversals
 from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
@@ -25,13 +24,11 @@ from jaxdis.papers.harness._verdict import Finding, Part, findings, resampled
 from jaxdis.plots import Figure as Drawing
 from jaxdis.plots import png
 from jaxdis.study._compute_cells import member_zoo
-from jaxdis.study._definition import Member, Study
 from jaxdis.study.report._statistics import Interval
 
 # Printed names of regressors → metrics of the study.
 REGRESSORS = {"lasso": "lasso", "random_forest": "forest"}
-# Quantities → scores of a metric, and its parts per code or factor.
-_SCORES = {"disentanglement": "disentanglement", "completeness": "completeness", "error": "score"}
+# Quantities → parts of a metric, per code or factor.
 _PARTS = {"disentanglement": "per_code", "completeness": "per_factor", "error": "error"}
 
 
@@ -42,27 +39,16 @@ def name_of(label: dict) -> str:
     return "vae" if label["beta"] == 1 else "beta_vae"
 
 
-def scores_of(store: Store, member: Member) -> dict[str, dict]:
-    """Read what the metrics of a member found, by metric: numbers, and lists."""
-    fields_by_metric: dict[str, dict] = {}
-    for score in member.scores:
-        result = store.result("score", score)
-        for name, value in {**result["columns"], **result["parts"]}.items():
-            column = Column.read(name)
-            fields_by_metric.setdefault(column.metric, {})[column.field] = value
-    return fields_by_metric
-
-
 class Numbers(NamedTuple):
-    """The scores of every model and seed, as :func:`scores_of` reads them."""
+    """The scores of every model and seed by column, and their parts, as :meth:`Finished.scores` reads them."""
 
-    scores: Mapping[str, Mapping[int, Mapping[str, Mapping]]]
+    scores: Mapping[str, Mapping[int, tuple[Mapping, Mapping]]]
 
     @classmethod
-    def read(cls, store: Store, members: Sequence[Member]) -> "Numbers":
+    def read(cls, finished: Finished) -> "Numbers":
         scores: dict[str, dict] = {}
-        for member in members:
-            scores.setdefault(name_of(member.label), {})[member.label["seed"]] = scores_of(store, member)
+        for member in finished.members:
+            scores.setdefault(name_of(member.label), {})[member.label["seed"]] = finished.scores(member)
         return cls(scores)
 
     @property
@@ -83,13 +69,14 @@ class Numbers(NamedTuple):
 
     def mean(self, model: str, metric: str, quantity: str) -> np.ndarray:
         """Give one number per seed, NaN where there is none; empty for a model that the study lacks."""
-        return self._per_seed(model, lambda scores: scores[metric][_SCORES[quantity]])
+        column = metric if quantity == "error" else f"{metric}.{quantity}"
+        return self._per_seed(model, lambda scores, _: scores[column])
 
     def part(self, model: str, metric: str, quantity: str, name: str) -> np.ndarray:
         """Give that of one factor, or of one code (``c0``, …); empty for a code that models lack."""
         place = SPACE.names.index(name) if name in SPACE.names else int(name[1:])
         try:
-            return self._per_seed(model, lambda scores: scores[metric][_PARTS[quantity]][place])
+            return self._per_seed(model, lambda _, parts: parts[f"{metric}.{_PARTS[quantity]}"][place])
         except IndexError:
             return np.array([])
 
@@ -102,7 +89,7 @@ class Numbers(NamedTuple):
         by_seed = self.scores.get(model)
         if by_seed is None:
             return np.array([])
-        return np.array([number(value(by_seed[seed])) if seed in by_seed else np.nan for seed in self.seeds])
+        return np.array([value(*by_seed[seed]) if seed in by_seed else np.nan for seed in self.seeds])
 
 
 def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[Finding]:
@@ -243,7 +230,7 @@ def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
 
 def content(made: Reproduction) -> Content:
     finished = made.finished("teapots")
-    numbers = Numbers.read(finished.store, finished.members)
+    numbers = Numbers.read(finished)
     printed = printed_in(__package__).tables
     models, sampled = ", ".join(numbers.models).replace("_", " "), finished.study.sampling.in_words()
     return Content(
@@ -352,9 +339,9 @@ def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> 
     return plots.image_grid(moved[order], [f"c{code} {SPACE.names[factor_of_code[code]]}" for code in order])
 
 
-def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None:
+def write_figures(finished: Finished) -> None:
     """Figures 2 and 4, and 3, 5 and 6 of every member, in the folder ``figures`` of the study."""
-    folder = store.root / "figures"
+    study, store, folder = finished.study, finished.store, finished.store.root / "figures"
     folder.mkdir(exist_ok=True)
 
     def write(name: str, figure: Drawing) -> None:
@@ -365,11 +352,11 @@ def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None
     write("figure_2", _sheet(render, SPACE.sample(key, 2 * _COLUMNS)))
     write("figure_4", left_out(render, key))
     image = np.asarray(render(SPACE.sample(key, 1)))
-    for member in members:
+    for member in finished.members:
         name, zoo = f"{name_of(member.label)}_{member.label['seed']}", member_zoo(study, store, member)
-        scores, arrays = scores_of(store, member), store.arrays("encode", member.encode)
+        (_, parts), arrays = finished.scores(member), store.arrays("encode", member.encode)
         for regressor in REGRESSORS.values():  # the forest is last
-            importance = np.array(scores[regressor]["importance"], float)
+            importance = parts[f"{regressor}.importance"]
             write(f"figure_3_{regressor}_{name}", plots.hinton(importance, SPACE.names))
         write(f"figure_5_{name}", factors_against_codes(arrays["mean"], arrays["factors"], importance))
         if zoo.config.method.trained[0] in _REACH and decodes(zoo.config.method):

@@ -19,7 +19,7 @@ from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics import Direct, Metric
 from jaxdis.metrics._plan import plan_of
 from jaxdis.models import Config, InfoGan, Pca, ResnetVae
-from jaxdis.papers.harness._paper import Size, Sources
+from jaxdis.papers.harness._paper import Finished, Size, Sources
 from jaxdis.relations._learned import lasso_importance, random_forest
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._entropies import entropy
@@ -203,5 +203,5 @@ class TeapotsWork(TrainedWork):
         """Write the report of any study, and Figures 2 to 6 in ``figures``."""
         from jaxdis.papers.eastwood2018._page import write_figures  # matplotlib is not needed to compute cells
 
-        write_figures(self.study, store, self._members)
+        write_figures(Finished(self.study, store.root))
         return super().report(store)

@@ -81,6 +81,15 @@ class Finished:
         parts = (self.store.score(member.scores[place], metric)["parts"].get(name) for member in self.members)
         return [None if part is None else np.array(part, float) for part in parts]
 
+    def scores(self, member: Member) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+        """A member's scores by column, and their parts by name."""
+        columns, parts = {}, {}
+        for (name, _), score in zip(self.study.metrics, member.scores, strict=True):
+            result = self.store.score(score, name)
+            columns |= {column: number(value) for column, value in result["columns"].items()}
+            parts |= {part: np.array(value, float) for part, value in result["parts"].items()}
+        return columns, parts
+
     def factors(self, data: str) -> Factors:
         """The factors of the samples that members on this data set are scored on."""
         training = next(training for training in self.study.trainings if training.config.data == data)

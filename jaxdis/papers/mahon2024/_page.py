@@ -19,8 +19,7 @@ from jaxdis.papers.harness._printed import printed_in, words_in
 from jaxdis.papers.harness._scale import Level
 from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, exact, findings
 from jaxdis.papers.mahon2024 import _tables as tables
-from jaxdis.papers.mahon2024._tables import PARTITION, TABLE_4, Scored, data_of, models_of
-from jaxdis.papers.mahon2024._tables import Table as Made
+from jaxdis.papers.mahon2024._tables import PARTITION, TABLE_4, Rows, Scored, data_of, models_of, pairs_of
 from jaxdis.study.report._html import folded
 from jaxdis.study.report._statistics import Interval, Table, coefficient, fisher_comparison, pearson
 
@@ -185,7 +184,7 @@ def _difference(accuracy: float, other: float) -> float:
 
 def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
     """Claims on Table 4, over data set × model; pairs of data set and model are resampled."""
-    pairs = [(data, model) for data in data_of(members) for model in models_of(members) if model != PARTITION]
+    pairs = pairs_of(members)
     groups = {pair: [member for member in members if (member.data, member.model) == pair] for pair in pairs}
 
     def over(statistic) -> Interval:
@@ -220,7 +219,7 @@ MODELS = {"beta_vae": "beta", "beta_tcvae": "beta_tc", "factor_vae": "factor", "
 
 def content(made: Reproduction) -> Content:
     finished, folder = made.finished("combinations"), made.out / "combinations"
-    members, printed = tables.read(finished.study, folder), printed_in(__package__).tables
+    members, printed = tables.read(finished), printed_in(__package__).tables
     config = finished.study.trainings[0].config
     models, data = ", ".join(models_of(members)).replace("_", " "), ", ".join(data_of(members))
     done = f"{config.steps:,} updates, scored on {finished.study.sampling.in_words()}."
@@ -239,8 +238,8 @@ def _levels(printed: Printed, members: Sequence[Scored]) -> list[Level]:
     """Accuracy of the perceptron on the normal test set, mean over models."""
     made, levels = tables.table_2(members), []
     for row in printed.rows:
-        if row.key["measure"] == "MLP" and (values := made.under((row.key["dataset"], "MLP"))):
-            both = [(row.values[name], values[_name(name)]) for name in row.values if _name(name) in values]
+        if row.key["measure"] == "MLP" and (values := made.get((row.key["dataset"], "MLP"))):
+            both = [(row.values[name], values[_name(name)].value) for name in row.values if _name(name) in values]
             theirs, ours = np.nanmean(np.array(both, float), axis=0)
             levels.append(Level(f"accuracy of the MLP on {row.key['dataset']}, %", theirs, ours))
     return levels
@@ -287,7 +286,7 @@ def _name(model: str) -> str:
 
 def _beside(
     printed: Printed,
-    made: Made,
+    made: Rows,
     key_of: Callable[[Mapping], tuple],
     head_of: Callable[[str], str] = _name,
     *,
@@ -295,13 +294,13 @@ def _beside(
     defined: bool = True,
 ) -> Beside:
     """Set a table beside its print: ``key_of`` a printed row the texts that its row begins with, ``head_of`` a column
-    its head. Undefined numbers are left out if ``defined``. Standard deviations stand under the head with "s.d."."""
+    its head. Undefined numbers are left out if ``defined``."""
 
     def measure(row, column: str) -> Measured | None:
-        values, head = made.under(key_of(row.key)), head_of(column)
-        if head not in values or (defined and np.isnan(values[head])):
+        number = made.get(key_of(row.key), {}).get(head_of(column))
+        if number is None or (defined and np.isnan(number)):
             return None
-        return Measured(values[head], values.get(f"{head} s.d.", np.nan))
+        return number if isinstance(number, Measured) else Measured(number)
 
     return Beside.of(printed, measure, remark)
 

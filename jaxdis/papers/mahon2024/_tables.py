@@ -3,6 +3,7 @@
 The tables follow the text. Where the print departs from it, their docstrings say so.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,33 +15,24 @@ from jaxdis._core.files import write_csv
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.kernels.assignment import assign
-from jaxdis._core.store import Store, number, publish
+from jaxdis._core.store import Store, publish
 from jaxdis.data import DATASETS
 from jaxdis.evaluation._evaluate import relate
+from jaxdis.papers.harness._page import Measured
+from jaxdis.papers.harness._paper import Finished
 from jaxdis.papers.harness._printed import printed_in, words_in
 from jaxdis.papers.mahon2024._run import HELD_OUT, MODELS
 from jaxdis.study._compute_cells import samples_of
-from jaxdis.study._definition import Study, cells
+from jaxdis.study._definition import Study
 from jaxdis.study._trained_work import TrainedWork
 from jaxdis.study.report._statistics import pearson
 
 # Columns of the tables per factor, by data set: of the normal test set, and of new combinations.
 NORMAL_COLUMNS, NOVEL_COLUMNS = (words_in(__package__)[f"{of}_columns"] for of in ("normal", "novel"))
-# Named for what it is wherever it stands in a table.
+# Not MTD, in whose rows it stands.
 PARTITION = "labelled_partition"
-
-
-class Table(NamedTuple):
-    """A head, and rows of text and numbers."""
-
-    head: list[str]
-    rows: list[list]
-
-    def under(self, key: tuple[str, ...]) -> dict[str, float]:
-        """Return the numbers by head of the last row that begins with these texts; none if there is no such row."""
-        count = len(key)
-        rows = {tuple(row[:count]): row[count:] for row in self.rows}
-        return dict(zip(self.head[count:], rows[key], strict=True)) if key in rows else {}
+# A table: its numbers by the texts that a row begins with, then by head.
+Rows = dict[tuple[str, ...], dict[str, float | Measured]]
 
 
 class Scored(NamedTuple):
@@ -66,22 +58,13 @@ class Scored(NamedTuple):
         return float("nan") if table is None else float(table[*size_and_shape(self.data)])
 
 
-def read(study: Study, out: str | Path) -> list[Scored]:
+def read(finished: Finished) -> list[Scored]:
     """All members of a finished study."""
-    store = Store(out)
-    store.check({**study.describe(), "name": store.description().get("name")})
     scored_members = []
-    for member in cells(study):
-        training = study.trainings[member.training]
-        columns: dict[str, float] = {}
-        parts: dict[str, np.ndarray] = {}
-        for (name, _), score in zip(study.metrics, member.scores, strict=True):
-            result = store.score(score, name)
-            columns |= {column: number(value) for column, value in result["columns"].items()}
-            parts |= {part: np.array(value, float) for part, value in result["parts"].items()}
+    for member in finished.members:
+        training, (model, seed) = finished.study.trainings[member.training], map(member.label.get, ("model", "seed"))
         pair = tuple(dict(training.held_out).values()) or None
-        model, seed = member.label["model"], member.label["seed"]
-        scored_members.append(Scored(training.config.data, model, seed, pair, columns, parts))
+        scored_members.append(Scored(training.config.data, model, seed, pair, *finished.scores(member)))
     return scored_members
 
 
@@ -118,7 +101,7 @@ def models_of(members: Sequence[Scored]) -> list[str]:
     return list(dict.fromkeys(member.model for member in members))
 
 
-def table_2(members: Sequence[Scored]) -> Table:
+def table_2(members: Sequence[Scored]) -> Rows:
     """SNC, linear probe, MLP and NK on the normal test set: mean over factors and runs, with standard deviations.
 
     Percent. SNC is adjusted for chance, the others are raw, as printed (the caption says otherwise). In the print, the
@@ -131,34 +114,28 @@ def table_2(members: Sequence[Scored]) -> Table:
         "MLP": lambda member: finite_mean(member.part("mlp_probe.accuracy")),
         "NK": lambda member: member.column("nk"),
     }
-    rows = []
-    for data in data_of(members):
-        for name, value in measures.items():
-            row: list = [data, name]
-            for model in models:
-                percents = finite([100 * value(member) for member in of(members, data, model, normal=True)])
-                row += [finite_mean(percents), percents.std(ddof=1) if len(percents) > 1 else np.nan]
-            rows.append(row)
-    return Table(["data", "measure", *(head for model in models for head in (model, f"{model} s.d."))], rows)
+
+    def over_runs(data: str, model: str, value: Callable[[Scored], float]) -> Measured:
+        percents = finite([100 * value(member) for member in of(members, data, model, normal=True)])
+        return Measured(finite_mean(percents), percents.std(ddof=1) if len(percents) > 1 else np.nan)
+
+    pairs = itertools.product(data_of(members), measures.items())
+    return {(data, name): {model: over_runs(data, model, value) for model in models} for data, (name, value) in pairs}
 
 
-def table_3(members: Sequence[Scored]) -> Table:
+def table_3(members: Sequence[Scored]) -> Rows:
     """Accuracy for shape, size and both on new combinations (MLP and linear) and on the normal test set (MLP).
 
     Percent, ``max(0, (a − r) / (1 − r))`` of the mean accuracy over combinations or runs; chance r is that of uniform
     factors, and of both the product. In the print, the heads of shape and size are exchanged, those two have ``a − r``,
     and the last row has the mean over all factors for both.
     """
-    sets = data_of(members)
-    rows = []
-    for model in models_of(members):
-        for name, probe in (("CG", ""), ("linear CG", "linear_"), ("normal test set", "mlp_probe")):
-            values = []
-            for data in sets:
-                of_model = of(members, data, model, normal=probe == "mlp_probe")
-                values += _of_pair(of_model, data, probe)
-            rows.append([model, name, *values])
-    return Table(["model", "set", *(f"{data} {head}" for data in sets for head in ("shape", "size", "both"))], rows)
+    probes, rows = {"CG": "", "linear CG": "linear_", "normal test set": "mlp_probe"}, {}
+    for model, (name, probe), data in itertools.product(models_of(members), probes.items(), data_of(members)):
+        values = _of_pair(of(members, data, model, normal=probe == "mlp_probe"), data, probe)
+        named = zip(("shape", "size", "both"), values, strict=True)
+        rows.setdefault((model, name), {}).update({f"{data} {head}": value for head, value in named})
+    return rows
 
 
 def _of_pair(members: Sequence[Scored], data: str, probe: str) -> list[float]:
@@ -210,50 +187,46 @@ _TABLE_6, _TABLE_8 = (
 )
 
 
-def table_7(members: Sequence[Scored]) -> Table:
+def table_7(members: Sequence[Scored]) -> Rows:
     """SNC, NK and existing metrics of each model, mean over factors; percent.
 
     The caption says that SNC and NK are products over size and shape; the numbers printed are the means of Table 2.
     """
-    rows = []
-    for data, model in _pairs(members):
-        scores = metrics_of(members, data, model)
-        percents = [100 * scores[name] for name in _TABLE_7[2:]]
-        rows.append([data, model, scores["SNC mean"], scores["NK mean"], *percents])
-    return Table(["data", "model", *_TABLE_7], rows)
+    rows = {}
+    for pair in pairs_of(members):
+        scores = metrics_of(members, *pair)
+        rows[pair] = {name: scores[f"{name} mean"] for name in _TABLE_7[:2]}  # SNC and NK
+        rows[pair] |= {name: 100 * scores[name] for name in _TABLE_7[2:]}
+    return rows
 
 
-def table_8(members: Sequence[Scored]) -> Table:
+def table_8(members: Sequence[Scored]) -> Rows:
     """All metrics and their variants, a column per data set and model; see :func:`metrics_of`."""
-    pairs = _pairs(members)
-    scores = [metrics_of(members, *pair) for pair in pairs]
-    rows = [[name, *(columns[name] for columns in scores)] for name in _TABLE_8]
-    return Table(["metric", *(f"{data} {model}" for data, model in pairs)], rows)
+    scores = {f"{data} {model}": metrics_of(members, data, model) for data, model in pairs_of(members)}
+    return {(name,): {head: columns[name] for head, columns in scores.items()} for name in _TABLE_8}
 
 
 def correlations(members: Sequence[Scored], names: Sequence[str], data: str | None = None) -> list[float]:
     """Pearson's r of each metric with accuracy on new combinations (both, MLP) over models on one or all data sets."""
-    pairs = [pair for pair in _pairs(members) if data in (None, pair[0])]
+    pairs = [pair for pair in pairs_of(members) if data in (None, pair[0])]
     novel = [_of_pair(of(members, *pair, normal=False), pair[0], "")[2] for pair in pairs]
     scores = [metrics_of(members, *pair) for pair in pairs]
     return [pearson(np.array([columns[name] for columns in scores]), np.array(novel)).r for name in names]
 
 
-def table_4(members: Sequence[Scored]) -> Table:
+def table_4(members: Sequence[Scored], names: Sequence[str] = TABLE_4) -> Rows:
     """Correlation of metrics with accuracy on new combinations: over each data set, and over all."""
-    rows = [[data or "all", *correlations(members, TABLE_4, data)] for data in (*data_of(members), None)]
-    return Table(["over", *TABLE_4], rows)
+    sets = (*data_of(members), None)
+    return {(data or "all",): dict(zip(names, correlations(members, names, data), strict=True)) for data in sets}
 
 
-def table_6(members: Sequence[Scored]) -> Table:
-    """Table 4 with variants of the metrics: all data sets, then each."""
-    sets = (None, *data_of(members))
-    columns = [correlations(members, _TABLE_6, data) for data in sets]
-    rows = [list(row) for row in zip(_TABLE_6, *columns, strict=True)]
-    return Table(["metric", *(data or "all" for data in sets)], rows)
+def table_6(members: Sequence[Scored]) -> Rows:
+    """Table 4 with variants of the metrics, each in a row."""
+    columns = table_4(members, _TABLE_6)
+    return {(name,): {over: column[name] for (over,), column in columns.items()} for name in _TABLE_6}
 
 
-def _pairs(members: Sequence[Scored]) -> list[tuple[str, str]]:
+def pairs_of(members: Sequence[Scored]) -> list[tuple[str, str]]:
     """Data sets × the six models."""
     models = [model for model in models_of(members) if model != PARTITION]
     return [(data, model) for data in data_of(members) for model in models]
@@ -270,7 +243,7 @@ _NOVEL = {"CG linear": "linear_", "CG": ""}
 _ORDER = {"dsprites": 0, "shapes3d": 1, "mpi3d": 2}
 
 
-def per_factor_tables(members: Sequence[Scored]) -> dict[str, Table]:
+def per_factor_tables(members: Sequence[Scored]) -> dict[str, Rows]:
     """All tables of the paper's data sets by name, such as ``table_09_beta_dsprites``; percent, as measured.
 
     Tables 9 to 26: SNC, linear probe, NK1 and MLP on the normal test set. Tables 27 to 44: both probes on every
@@ -281,37 +254,36 @@ def per_factor_tables(members: Sequence[Scored]) -> dict[str, Table]:
     for data in (name for name in data_of(members) if name in _ORDER):
         for place, model in enumerate(MODELS):
             normal, novel = (of(members, data, model, normal=normal) for normal in (True, False))
-            of_normal = [_normal(one, name, NORMAL_COLUMNS[data]) for one in normal for name in _NORMAL]
-            of_novel = [_novel(one, name, NOVEL_COLUMNS[data]) for one in novel for name in _NOVEL]
             first = 9 + 6 * _ORDER[data] + place
-            tables = {first: (NORMAL_COLUMNS, of_normal), first + 18: (NOVEL_COLUMNS, of_novel)}
+            tables = {first: _normal(normal, NORMAL_COLUMNS[data]), first + 18: _novel(novel, NOVEL_COLUMNS[data])}
             if model == PARTITION:
-                rows = [[row[0], "MLP", *row[2:]] for row in of_novel if row[1] == "CG"]
-                rows += [_normal(one, "MLP", NOVEL_COLUMNS[data]) for one in normal]
-                tables = {45 + _ORDER[data]: (NOVEL_COLUMNS, rows)}
-            of_what = "set (not MTD)" if model == PARTITION else "set"
-            for count, (columns, rows) in tables.items():
-                if rows:
-                    head = [of_what, "row", *columns[data], "both"]
-                    found[f"table_{count:02d}_{model}_{data}"] = Table(head, rows)
+                both = _novel(novel, NOVEL_COLUMNS[data]) | _normal(normal, NOVEL_COLUMNS[data])
+                perceptrons = {key[0]: row for key, row in both.items() if key[1] in ("CG", "MLP")}
+                tables = {45 + _ORDER[data]: {(of_set, "MLP"): row for of_set, row in perceptrons.items()}}
+            found |= {f"table_{count:02d}_{model}_{data}": rows for count, rows in tables.items() if rows}
     return dict(sorted(found.items()))
 
 
-def _normal(member: Scored, name: str, columns: Mapping[str, str]) -> list:
-    part, joint = _NORMAL[name]
-    both = 100 * member.joint(joint) if joint else float("nan")
-    return [f"normal test set {member.seed}", name, *_of_factors(member, part, columns), both]
+def _normal(members: Sequence[Scored], columns: Mapping[str, str]) -> Rows:
+    rows = {}
+    for member, (name, (part, joint)) in itertools.product(members, _NORMAL.items()):
+        both = 100 * member.joint(joint) if joint else float("nan")
+        rows[f"normal test set {member.seed}", name] = _of_factors(member, part, columns) | {"both": both}
+    return rows
 
 
-def _novel(member: Scored, name: str, columns: Mapping[str, str]) -> list:
-    probe, pair = f"novel_combination.{_NOVEL[name]}", "-".join(map(str, member.pair))
-    values = _of_factors(member, f"{probe}accuracy", columns)
-    return [f"NC {pair}", name, *values, 100 * member.column(f"{probe}both")]
+def _novel(members: Sequence[Scored], columns: Mapping[str, str]) -> Rows:
+    rows = {}
+    for member, (name, probe) in itertools.product(members, _NOVEL.items()):
+        both = 100 * member.column(f"novel_combination.{probe}both")
+        values = _of_factors(member, f"novel_combination.{probe}accuracy", columns)
+        rows[f"NC {'-'.join(map(str, member.pair))}", name] = values | {"both": both}
+    return rows
 
 
-def _of_factors(member: Scored, part: str, columns: Mapping[str, str]) -> list[float]:
+def _of_factors(member: Scored, part: str, columns: Mapping[str, str]) -> dict[str, float]:
     space = DATASETS[member.data].space
-    return [100 * float(member.part(part)[space.position(name)]) for name in columns.values()]
+    return {head: 100 * float(member.part(part)[space.position(name)]) for head, name in columns.items()}
 
 
 # The relation by which SNC aligns codes.
@@ -350,12 +322,11 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
     from jaxdis import plots  # matplotlib is not needed for tables
     from jaxdis.plots import png
 
-    store = Store(out)
-    store.check({**study.describe(), "name": store.description().get("name")})
-    folder = store.root / "figures"
+    finished = Finished(study, out)
+    store, folder = finished.store, finished.store.root / "figures"
     folder.mkdir(exist_ok=True)
     rows, paths = [], []
-    for member in cells(study):
+    for member in finished.members:
         training = study.trainings[member.training]
         data, model = training.config.data, member.label["model"]
         factors = samples_of(training, study.sampling).train
