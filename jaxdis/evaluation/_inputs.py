@@ -137,7 +137,7 @@ def converted(codes, name: str):
     """A JAX array with at most 32 bits as it is, anything else as a NumPy array, sparse codes as dense ones."""
     if type(codes) in (np.ndarray, np.memmap) and codes.dtype.kind in "fiu":
         return codes
-    if is_sparse(codes):
+    if _is_bcoo(codes) or (type(codes).__module__.startswith("scipy.sparse") and hasattr(codes, "tocsr")):
         return dense(codes, name)
     concrete = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer) and not codes.is_deleted()
     return codes if concrete and codes.dtype.itemsize <= 4 else as_one_array(codes, name)
@@ -284,11 +284,6 @@ def as_numbered(role: str, values: Factors, factors: Factors) -> Factors:
         array[:, j] = of_class[array[:, j].astype(np.int32)]
     present = None if values.present is None else values.present[:, places]
     return dataclasses.replace(factors, values=jnp.asarray(array), rows=None, num_rows=None, present=present)
-
-
-def is_sparse(codes) -> bool:
-    """Whether codes are a matrix or an array from ``scipy.sparse``, or JAX's BCOO array."""
-    return _is_bcoo(codes) or (type(codes).__module__.startswith("scipy.sparse") and hasattr(codes, "tocsr"))
 
 
 def _is_bcoo(codes) -> bool:

@@ -145,7 +145,7 @@ class Kept:
             strengths = {label: relations[label]._replace(strength=strength) for label, strength in largest.items()}
             nulls.append(Results(scores, relations=strengths))
         sound = np.all([found["sound"] for found in arrays.values()], axis=0)
-        return Results(metrics, {n: of for n, of in replicates.items() if of}, relations, tuple(nulls), sound)
+        return Results(metrics, sound, {n: of for n, of in replicates.items() if of}, relations, tuple(nulls))
 
     def _arrays(self, address: Address, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Some members' arrays, from the records that hold them."""
@@ -210,7 +210,12 @@ def _arrays_of(results: Results, name: str, metric: Metric, places: np.ndarray) 
 
 def addresses_of(request: Request) -> dict[str, Address]:
     """What decides the numbers of each metric, hashed: arrays that it does not read are left out."""
-    of_role = functools.cache(lambda role: _of_members(getattr(request.members, role), len(request.rows)))
+
+    @functools.cache
+    def of_role(role: str) -> list[str]:
+        """A hash for each member; an empty text where there is no array."""
+        array = getattr(request.members, role)
+        return [""] * len(request.rows) if array is None else [content(np.asarray(member)) for member in array]
 
     @functools.cache
     def members(roles: tuple[str, ...], random: bool) -> list[str]:
@@ -252,11 +257,6 @@ def _address(request: Request, metric: Metric, members: Callable) -> Address:
     foreign = [_code_of(spec.function) for spec in metric.specs if not spec.function.__module__.startswith(PACKAGE)]
     samples = {"metric": described, "code": foreign, "given": given, "numerics": NUMERICS}
     return Address(samples, members(tuple(roles), random))
-
-
-def _of_members(array, count: int) -> list[str]:
-    """A hash for each member ``[m, …]``; an empty text where there is no array."""
-    return [""] * count if array is None else [content(np.asarray(member)) for member in array]
 
 
 def _of_factors(factors) -> str | None:

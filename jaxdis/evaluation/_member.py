@@ -71,38 +71,22 @@ class Strengths(NamedTuple):
     error: Float[Array, "*m d k"] | None = None
 
 
-class Scored(NamedTuple):
-    """What a program returns for one member.
-
-    Attributes:
-      metrics: each metric's result by name.
-      sound: whether all codes that are read are finite and within float32.
-      replicates: the fields that are numbers, for each replicate: ``{name: {field: [count]}}``.
-      relations: by text.
-    """
-
-    metrics: dict[str, tuple]
-    sound: Bool[Array, "*m"]
-    replicates: dict[str, dict[str, Array]] = {}
-    relations: dict[str, Strengths] = {}
-
-
 class Results(NamedTuple):
-    """What a run found, with a leading member axis.
+    """What a run found, with a leading member axis, or what a program returns for one member.
 
     Attributes:
       metrics: each metric's own NamedTuple, by name.
-      replicates: the fields that are numbers, ``{name: {field: [m, count]}}``.
-      relations: what is kept of those behind scores, by text.
-      nulls: the same by chance, once for each permutation.
       sound: whether all codes that were read of a member are finite and within float32, ``[m]``.
+      replicates: the fields that are numbers, for each replicate: ``{name: {field: [m, count]}}``.
+      relations: what is kept of those behind scores, by text.
+      nulls: the same by chance, once for each permutation; a program has none.
     """
 
     metrics: dict[str, tuple]
-    replicates: dict[str, dict[str, np.ndarray]] = {}
+    sound: Bool[Array, "*m"] | np.ndarray = np.ones(0, bool)
+    replicates: dict[str, dict[str, Array | np.ndarray]] = {}
     relations: dict[str, Strengths] = {}
     nulls: tuple["Results", ...] = ()
-    sound: np.ndarray = np.ones(0, bool)
 
 
 class Roles(NamedTuple):
@@ -131,7 +115,7 @@ def score_member(plan: Plan, member: MemberCodes, shared: Shared) -> tuple[dict[
     return score_member_often(Stage(plan), member, shared)[:2]
 
 
-def score_member_often(stage: tuple, member: MemberCodes, shared: Shared) -> Scored:
+def score_member_often(stage: tuple, member: MemberCodes, shared: Shared) -> Results:
     """One member's metrics, relations and replicates. Traced, pure."""
     stage = Stage(*stage)
     roles, key = roles_of(member, shared), jax.random.fold_in(shared.key, member.number)
@@ -149,11 +133,11 @@ def score_member_often(stage: tuple, member: MemberCodes, shared: Shared) -> Sco
     ):
         if array is not None and any(getattr(spec.reads, name) for spec in by_source):
             sound.append(check(array).all())
-    scored = Scored(results, jnp.stack(sound).all(), relations=relations)
+    scored = Results(results, jnp.stack(sound).all(), relations=relations)
     return _with_replicates(stage, member, shared, roles, scored) if stage.replicates else scored
 
 
-def _with_replicates(stage: Stage, member: MemberCodes, shared: Shared, roles: Roles, scored: Scored) -> Scored:
+def _with_replicates(stage: Stage, member: MemberCodes, shared: Shared, roles: Roles, scored: Results) -> Results:
     """The same with every number for each replicate, and the relations' errors."""
     sources = sources_of(metric for _, metric in stage.plan)
     replicates_key = jax.random.fold_in(shared.key, BOOTSTRAP_SEED)

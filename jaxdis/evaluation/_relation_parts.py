@@ -19,7 +19,7 @@ from jaxdis._core.arrays import finite_codes, ordinary_codes
 from jaxdis._core.spec import Spec
 from jaxdis.evaluation._groups import as_groups
 from jaxdis.evaluation._inputs import as_pair, converted
-from jaxdis.evaluation._member import MemberCodes, Scored, Shared, Stage, Strengths, roles_of, score_member_often
+from jaxdis.evaluation._member import MemberCodes, Results, Shared, Stage, Strengths, roles_of, score_member_often
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Blend, Metric
 from jaxdis.metrics._metric import apply
@@ -53,7 +53,7 @@ def takes_blocks(spec: Spec) -> bool:
     return spec.function is _SNC or hasattr(spec.function, "rows_alone")
 
 
-def score_by_blocks(stage: Stage, members: MemberCodes, shared_by: Callable[[Plan], Shared], how: dict) -> Scored:
+def score_by_blocks(stage: Stage, members: MemberCodes, shared_by: Callable[[Plan], Shared], how: dict) -> Results:
     """As :func:`jaxdis.evaluation._member.score_member_often` for all members, without replicates; ``shared_by`` says
     what the members share for some metrics."""
     results, relations, sound = {}, {}, True
@@ -69,7 +69,7 @@ def score_by_blocks(stage: Stage, members: MemberCodes, shared_by: Callable[[Pla
         results |= {name: score_relations(metric.score, relation) for name, metric in metrics}
         if stage.relations:
             relations[repr(spec)] = Strengths(np.asarray(relation.strength), np.asarray(relation.ceiling))
-    return Scored(results, sound, relations=relations)
+    return Results(results, sound, relations=relations)
 
 
 def _related(spec: Spec, members: MemberCodes, shared: Shared, how: dict) -> tuple[Relation, np.ndarray, np.ndarray]:

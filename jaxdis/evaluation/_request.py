@@ -26,7 +26,6 @@ from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._member import MemberCodes, Shared
 from jaxdis.evaluation._relation_parts import check_gaps, pieces_of
 from jaxdis.evaluation._score_core import NAME, member_rows
-from jaxdis.factors import Factors
 from jaxdis.metrics._metric import divided, metric_seed
 from jaxdis.metrics._plan import Plan, check_circular, check_plan, left_out_of, plan_of, preset_metrics
 
@@ -205,8 +204,10 @@ class Request:
             n, sizes = part.shared.factors.num_samples, shared.factors.sizes
             check_plan(plan, n, sizes, given, halved=options["bootstrap"] > 0)
         scored = [part.shared.factors for _, part in parts] or [shared.factors]
-        if not any(np.ptp(np.asarray(factors.values), axis=0).any() for factors in scored):
-            warn_of_constant(plan, scored)
+        varies = any(np.ptp(np.asarray(factors.values), axis=0).any() for factors in scored)
+        if not varies and any(metric.reads_factors for _, metric in plan):
+            names = some_of(name for factors in scored for name in factors.names)
+            warn(f"factors: must vary, got one value alone in {names}; scores that need a factor are NaN")
         if null.count:
             judged_by_chance(plan, null.count)  # refuses before anything is computed
         moved = {"bootstrap": options["bootstrap"], "permutations": null.count * (null.kind == "permutation")}
@@ -320,13 +321,6 @@ def warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
-def warn_of_constant(plan: Plan, pieces: Sequence[Factors]) -> None:
-    """Warn if a metric reads factors, of which none varies: there is nothing to score."""
-    if any(metric.reads_factors for _, metric in plan):
-        names = some_of(name for factors in pieces for name in factors.names)
-        warn(f"factors: must vary, got one value alone in {names}; scores that need a factor are NaN")
-
-
 def warn_of_codes(members: MemberCodes, sound: np.ndarray) -> None:
     """Warn of codes and variances with values that are not finite or beyond float32, where ``sound [m]`` is False."""
     suspects = np.flatnonzero(~sound)
@@ -337,12 +331,9 @@ def warn_of_codes(members: MemberCodes, sound: np.ndarray) -> None:
 
 def warn_of_non_finite(roles: Mapping, suspects) -> None:
     """Warn about arrays ``[m, …]`` with non-finite values; only the members ``suspects`` are read."""
-
-    def non_finite(codes):
-        return (~np.isfinite(codes)).sum(axis=0)
-
     for name, array in roles.items():
-        counts = {} if array is None else {i: _of_codes(non_finite, array[i]) for i in suspects}
+        given = suspects if array is not None else ()
+        counts = {i: _of_codes(lambda codes: (~np.isfinite(codes)).sum(axis=0), array[i]) for i in given}
         if bad := [member for member, count in counts.items() if count.any()]:
             total = sum(int(count.sum()) for count in counts.values())
             codes = np.flatnonzero(np.any([counts[member] > 0 for member in bad], axis=0))
@@ -354,12 +345,10 @@ def warn_of_non_finite(roles: Mapping, suspects) -> None:
 
 def _warn_of_range(roles: Mapping, suspects) -> None:
     """Warn about codes ``[m, …]`` too small or large for float32; as :func:`warn_of_non_finite`."""
-
-    def largest(codes):
-        return np.abs(codes).max(axis=0)
-
     for name, array in roles.items():
-        found = np.concatenate([np.empty(0), *(_of_codes(largest, array[i]) for i in suspects if array is not None)])
+        given = suspects if array is not None else ()
+        largest = [_of_codes(lambda codes: np.abs(codes).max(axis=0), array[i]) for i in given]
+        found = np.concatenate([np.empty(0), *largest])
         extremes = found[np.isfinite(found) & (found > 0) & ((found < SMALLEST) | (found > LARGEST))]
         if extremes.size:
             warn(

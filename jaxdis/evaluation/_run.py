@@ -16,7 +16,7 @@ from jaxdis._core.spec import Spec
 from jaxdis._core.store import StoreError
 from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._kept import addresses_of, batches_of, opened
-from jaxdis.evaluation._member import PACKAGE, Results, Scored, Shared, Stage, score_member_often
+from jaxdis.evaluation._member import PACKAGE, Results, Shared, Stage, score_member_often
 from jaxdis.evaluation._relation_parts import in_pieces, joined, score_by_blocks, takes_blocks
 from jaxdis.evaluation._request import Request, judged_by_chance, permuted, warn_of_codes
 from jaxdis.factors import Factors
@@ -27,7 +27,7 @@ from jaxdis.metrics._plan import Plan
 QUICK = 0.1
 
 
-Tell = Callable[[Stage, Scored], None]
+Tell = Callable[[Stage, Results], None]
 
 
 def run(request: Request, arrived: Callable[[Plan, Results], None] | None = None) -> Results:
@@ -73,7 +73,7 @@ def compute(request: Request, arrived: Callable[[Plan, Results], None] | None = 
     total, done = m * (len(request.plan) + count * len(judged)), 0
     told = request.progress if callable(request.progress) else None
 
-    def came(show: Callable | None, stage: Stage, scored: Scored, arrived=arrived) -> None:
+    def came(show: Callable | None, stage: Stage, scored: Results, arrived=arrived) -> None:
         nonlocal done
         done += len(stage.plan) * len(scored.sound)
         if show is not None:
@@ -122,13 +122,13 @@ def _over_pieces(request: Request, tell: Tell | None, told: Callable | None) -> 
             results = {name: joined(metric, known, [each.get(name) for each in of_pieces]) for name, metric in stage}
         found |= results
         if tell is not None:
-            tell(Stage(stage), Scored(results, np.ones(m, bool)))
+            tell(Stage(stage), Results(results, np.ones(m, bool)))
     return Results(found, sound=np.all([sound for sound in sounds if len(sound)], axis=0))
 
 
 def _scored(
     request: Request, shared: Shared, plan: Plan, replicates: int, tell: Tell | None = None, told=None
-) -> list[Scored]:
+) -> list[Results]:
     """Pass over all members once, stage by stage; stages that read wide codes block by block come first."""
     if not plan:
         return []
@@ -151,14 +151,14 @@ def _scored(
     )
 
 
-def _merged(scored: Sequence[Scored]) -> Results:
+def _merged(scored: Sequence[Results]) -> Results:
     metrics, replicates, relations = {}, {}, {}
     for stage in scored:
         metrics |= stage.metrics
         replicates |= stage.replicates
         relations |= stage.relations
     sound = np.all([stage.sound for stage in scored], axis=0) if scored else np.ones(0, bool)
-    return Results(metrics, replicates, relations, sound=sound)
+    return Results(metrics, sound, replicates, relations)
 
 
 def stages_of(plan: Plan) -> tuple[Plan, ...]:

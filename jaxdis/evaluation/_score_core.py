@@ -209,10 +209,6 @@ class ScoreCore(dict[str, Numbers]):
 
 def interval(score: np.ndarray | np.generic, replicates: np.ndarray, level: float, kind: str) -> np.ndarray:
     """Return bounds ``[…, 2]`` around ``score […]`` from ``replicates […, count]``; see :meth:`Scores.interval`."""
-    if not 0 < level < 1:
-        raise ValueError(f"level: must be a number between 0 and 1, got {level}")
-    if kind not in ("normal", "basic", "percentile"):
-        raise ValueError(f"kind: must be 'normal', 'basic' or 'percentile', got {kind!r}")
     tail = (1 - level) / 2
     deviations = replicates - replicates.mean(axis=-1, keepdims=True)
     if kind == "normal":

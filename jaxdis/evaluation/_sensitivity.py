@@ -381,7 +381,8 @@ def sample_curve(
     Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
     """
     arguments = _without_samples(arguments, "test", "weights", "variances", "groups")
-    request = Request.of(codes, factors, {"0": _one(metric)}, key, groups=groups, **arguments)
+    ((_, metric),) = plan_of([metric] if isinstance(metric, str) else {"metric": metric})
+    request = Request.of(codes, factors, {"0": metric}, key, groups=groups, **arguments)
     n, key, groups = request.members.codes.shape[1], request.shared.key, request.shared.groups
     sizes = check_sizes("sizes", sizes, n)
     groups = None if groups is None else np.asarray(groups)
@@ -447,10 +448,6 @@ def check_sizes(name: str, sizes, n: int) -> tuple[int, ...]:
     if not sizes or not all(isinstance(size, numbers.Integral) and 2 <= size <= n for size in sizes):
         raise ValueError(f"{name}: must have numbers of samples from 2 to {n}, got {shown(sizes)}")
     return sizes
-
-
-def _one(metric: str | Metric) -> Metric:
-    return plan_of([metric] if isinstance(metric, str) else {"metric": metric})[0][1]
 
 
 def _headline(column: str | None, fields: list[str]) -> str:
