@@ -72,14 +72,6 @@ def differ(entries: Sequence) -> bool:
     return len(set(entries)) == len(entries) and all(isinstance(entry, int) for entry in entries)
 
 
-def _read_text(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
-    return {name: Column(entries) for name, entries in table_files.read_text(path, wanted).items()}
-
-
-def _read_arrow(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
-    return _arrow_columns(table_files.read_arrow(path, wanted), path.name)
-
-
 def _read_arrays(path: Path, _wanted) -> Mapping:
     """The array ``factors``, whose names and sizes may stand beside it, or else one array for each column."""
     arrays = read_arrays(path, ("factors", "names", "sizes"))
@@ -116,8 +108,13 @@ def _read_json(path: Path, _wanted) -> Mapping:
 
 # What reads the factors, or the table that holds them, in each kind of file.
 _READERS = {
-    **dict.fromkeys(table_files.TEXT_SUFFIXES, _read_text),
-    **dict.fromkeys(table_files.ARROW_SUFFIXES, _read_arrow),
+    **dict.fromkeys(
+        table_files.TEXT_SUFFIXES,
+        lambda path, names: {n: Column(e) for n, e in table_files.read_text(path, names).items()},
+    ),
+    **dict.fromkeys(
+        table_files.ARROW_SUFFIXES, lambda path, names: _arrow_columns(table_files.read_arrow(path, names), path.name)
+    ),
     ".json": _read_json,
     **dict.fromkeys(table_files.ARRAY_SUFFIXES, _read_arrays),
     **dict.fromkeys(table_files.CELL_SUFFIXES, lambda path, _wanted: table_files.read_annotations(path)),

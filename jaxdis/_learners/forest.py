@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt
 
 from jaxdis._core import random
 from jaxdis._core.arrays import along_rows, moments, power_of_two_below, running_in_runs, safe_divide, stable_order
-from jaxdis._core.kernels.entries import entries_at, placed_at
+from jaxdis._core.kernels.entries import at_places, placed_at
 from jaxdis._core.loops import each
 from jaxdis._learners.splits import quantile_bins
 from jaxdis._learners.trees import RESOLUTION, TIE, canonical_order, lanes
@@ -182,21 +182,13 @@ def _drawn(times, sorted_bins, bins, most: int) -> _Drawn:
     number = places(counted)
     samples = jnp.arange(len(times), dtype=jnp.int32)
     sample = jnp.zeros(most, jnp.int32).at[number].set(samples, mode="drop", wrap_negative_indices=False)
-    times = jnp.where(place < counted.sum(dtype=jnp.int32), _at(times, sample), 0.0)
+    times = jnp.where(place < counted.sum(dtype=jnp.int32), at_places(times, sample), 0.0)
 
     def one_code(order):
-        to = places(_at(counted, order))
-        return place.at[to].set(_at(number, order), mode="drop", wrap_negative_indices=False)
+        to = places(at_places(counted, order))
+        return place.at[to].set(at_places(number, order), mode="drop", wrap_negative_indices=False)
 
-    return _Drawn(sample, times, each(lambda bins: _at(bins, sample), bins), each(one_code, sorted_bins))
-
-
-def _at(array, index):
-    """Entries at places along all axes, or rows at places along the first of them."""
-    places = index if isinstance(index, tuple) else (index,)
-    if len(places) == array.ndim:
-        return entries_at(array, *places)
-    return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+    return _Drawn(sample, times, each(lambda bins: at_places(bins, sample), bins), each(one_code, sorted_bins))
 
 
 def _into(array, index, values, method: str):
@@ -234,7 +226,7 @@ def _grow(key, targets, drawn: _Drawn, *, judged, criterion, depth, features, ex
     """
     d, r = drawn.bins.shape
     n = len(targets)
-    payload = jnp.concatenate([drawn.times[:, None], drawn.times[:, None] * _at(targets, drawn.sample)], axis=1)
+    payload = jnp.concatenate([drawn.times[:, None], drawn.times[:, None] * at_places(targets, drawn.sample)], axis=1)
     place, sample = jnp.arange(r, dtype=jnp.int32), jnp.arange(judged.shape[1], dtype=jnp.int32)
     weighty = drawn.times > 0
     count = weighty.sum(dtype=jnp.int32)
@@ -247,19 +239,19 @@ def _grow(key, targets, drawn: _Drawn, *, judged, criterion, depth, features, ex
         cut = _best_cuts(key, drawn.bins, layout, payload, sums if exact else None, criterion, features, n)
         split = cut.gain > RESOLUTION
         importance = _into(importance, cut.code, jnp.where(split, cut.gain, 0.0), "add")
-        number = _at(judged, (_at(cut.code, node), sample)).astype(jnp.int32)
-        right = _at(split, node) & (number > _at(cut.bin, node))
-        own_right = weighty & _at(right, drawn.sample)
+        number = at_places(judged, (at_places(cut.code, node), sample)).astype(jnp.int32)
+        right = at_places(split, node) & (number > at_places(cut.bin, node))
+        own_right = weighty & at_places(right, drawn.sample)
         # How many samples of each node go left, of those that are drawn and of all.
         left, all_left = (
             _into(jnp.zeros(r, jnp.int32), at, (~moves).astype(jnp.int32), "add")
             for at, moves in ((own, own_right), (node[:n], right[:n]))
         )
         layout = _divide(layout, own_right, left, all_left, place)
-        own, node = (at + jnp.where(moves, _at(left, at), 0) for at, moves in ((own, own_right), (node, right)))
+        own, node = (at + jnp.where(moves, at_places(left, at), 0) for at, moves in ((own, own_right), (node, right)))
         sums = sums_of(own)
         means = safe_divide(sums[:, 1:], sums[:, :1])
-        return (layout, own, node, sums, importance), (importance, _at(means, node))
+        return (layout, own, node, sums, importance), (importance, at_places(means, node))
 
     # Samples of weight 0 are in a node of their own, behind the root.
     first = jnp.where(place < count, 0, count)
@@ -270,13 +262,13 @@ def _grow(key, targets, drawn: _Drawn, *, judged, criterion, depth, features, ex
 
 def _divide(layout: _Layout, right, left, all_left, place) -> _Layout:
     """The layout after each sample of a split node has gone left or ``right``; how many go ``left``, by node."""
-    border = layout.first + _at(left, layout.first)
+    border = layout.first + at_places(left, layout.first)
     behind = place >= border
     gone = _before(layout, (layout.last + 1 - border).astype(jnp.float32)[None])
     gone, start, stay = (part.reshape(-1, _run()) for part in (gone, border, place))
 
     def one_code(order):
-        moves = _at(right, order).reshape(-1, _run())
+        moves = at_places(right, order).reshape(-1, _run())
         counted = moves.astype(jnp.float32)
         rank = (running_in_runs((counted - gone).reshape(1, -1), _run())[0] - counted).astype(jnp.int32)
         to = jnp.where(moves, start + rank, stay - rank).reshape(-1)
@@ -284,7 +276,7 @@ def _divide(layout: _Layout, right, left, all_left, place) -> _Layout:
 
     first = jnp.where(behind, border, layout.first)
     last = jnp.where(behind, layout.last, jnp.minimum(border - 1, layout.last))
-    draw = jnp.where(behind, layout.draw + _at(all_left, layout.first), layout.draw)
+    draw = jnp.where(behind, layout.draw + at_places(all_left, layout.first), layout.draw)
     return _Layout(each(one_code, layout.order), first, last, draw)
 
 
@@ -304,9 +296,9 @@ def _best_cuts(key, bins, layout: _Layout, payload, sums, criterion, features: i
     """
     d, r = bins.shape
     draws = random.bits(key, (d + n,), jnp.uint32)
-    first, last, rows = layout.first, layout.last, _at(draws, d + jnp.minimum(layout.draw, n - 1))
+    first, last, rows = layout.first, layout.last, at_places(draws, d + jnp.minimum(layout.draw, n - 1))
     inner = last > jnp.arange(r, dtype=jnp.int32)
-    shared = None if sums is None else _at(sums, first).T
+    shared = None if sums is None else at_places(sums, first).T
     before = 0.0 if sums is None else _before(layout, shared)
 
     def in_runs(columns):
@@ -314,9 +306,9 @@ def _best_cuts(key, bins, layout: _Layout, payload, sums, criterion, features: i
 
     def one_code(code):
         order, bins = code
-        number = _at(bins, order)
+        number = at_places(bins, order)
         apart = inner & jnp.pad(number[1:] != number[:-1], (0, 1))
-        left = running_in_runs(_at(payload, order).T - before, _run())
+        left = running_in_runs(at_places(payload, order).T - before, _run())
         if sums is None:
             below = left.reshape(-1, r)
             start = jnp.where((first > 0)[None], below[:, jnp.maximum(first - 1, 0)], 0.0)
@@ -335,7 +327,7 @@ def _best_cuts(key, bins, layout: _Layout, payload, sums, criterion, features: i
         gain = jnp.where(chance >= least[None], gain, -1.0)
 
     def by_node(values, start, method):
-        return _at(_into(jnp.full(r, start, values.dtype), first, values, method), first)
+        return at_places(_into(jnp.full(r, start, values.dtype), first, values, method), first)
 
     def largest_of(codes):
         # Compared, not by a maximum, which XLA hands to a library that takes ten times as long over so few rows.
@@ -346,9 +338,9 @@ def _best_cuts(key, bins, layout: _Layout, payload, sums, criterion, features: i
     code, chance = jnp.argmax(tied, axis=0).astype(jnp.int32), largest_of(tied)
     code = by_node(jnp.where(chance == by_node(chance, -2.0, "max"), code, d - 1), d - 1, "min")
     place = jnp.arange(r, dtype=jnp.int32)
-    gain, sample = _at(gain, (code, place)), _at(layout.order, (code, place))
+    gain, sample = at_places(gain, (code, place)), at_places(layout.order, (code, place))
     tied = gain >= by_node(gain, -1.0, "max") * (1 - TIE)
-    number = jnp.where(tied, _at(bins, (code, sample)).astype(jnp.int32), NO_BIN)
+    number = jnp.where(tied, at_places(bins, (code, sample)).astype(jnp.int32), NO_BIN)
     return _Cut(code, by_node(number, NO_BIN, "min"), jnp.where(place == first, largest, -1.0))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt
 
 from jaxdis._core.arrays import along_rows, ordered_keys, sort_columns, stable_order
-from jaxdis._core.kernels.entries import entries_at, placed_at
+from jaxdis._core.kernels.entries import at_places, placed_at
 from jaxdis._core.kernels.sums import even_bins, running_sums, sums_in_bins
 from jaxdis._core.loops import each, repeat
 from jaxdis._core.platforms import adds_in_place, on_cpu
@@ -350,22 +350,22 @@ class Exact(NamedTuple):
             cell = listed(done + jnp.arange(together, dtype=jnp.int32))
             at = jnp.minimum(cell, promising.size - 1)
             run, of_node, column = at // (nodes * columns), at // columns % nodes, at % columns
-            samples = _at(order, run)
+            samples = at_places(order, run)
             entry = samples * columns + column[:, None]
-            held = _at(flat, entry)
+            held = at_places(flat, entry)
             if where is not None:
-                held = jnp.where(_at(where, entry) == of_node[:, None].astype(node.dtype), held, OUTSIDE)
+                held = jnp.where(at_places(where, entry) == of_node[:, None].astype(node.dtype), held, OUTSIDE)
             held = jax.lax.optimization_barrier(held)
             inside = held < OUTSIDE
-            weight = jnp.where(inside, 1.0 if self.alike else _at(self.weights, samples), 0.0)
+            weight = jnp.where(inside, 1.0 if self.alike else at_places(self.weights, samples), 0.0)
             # At the root, samples of equal weight are counted by their place.
             counted = place_in_run if node is None and self.alike else running(weight)
             rising = running(jnp.where(inside, held, 0.0)), counted
             cells = run // runs, run % runs, of_node, column
-            before = (_at(end, cells) - _at(own, cells) for end, own in zip(ends, sums, strict=True))
+            before = (at_places(end, cells) - at_places(own, cells) for end, own in zip(ends, sums, strict=True))
             left = Totals(*(start[:, None] + part for start, part in zip(before, rising, strict=True)))
-            parent = Totals(*(_at(part, cells[2:])[:, None] for part in totals))
-            gains = jnp.where(_at(allowed, run), gain_of(*left, parent, self.least), -1.0)
+            parent = Totals(*(at_places(part, cells[2:])[:, None] for part in totals))
+            gains = jnp.where(at_places(allowed, run), gain_of(*left, parent, self.least), -1.0)
             most = gains.max(axis=1)
             first = _first(gains >= most[:, None] * (1 - TIE))
             return done + together, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
@@ -390,12 +390,12 @@ class Exact(NamedTuple):
             ranks = run[:, :, None] * steps + jnp.arange(steps, dtype=jnp.int32)[None, None]
             inside = (ranks > rank[:, :, None]) & (ranks < n)
             samples = self.order[feature, run]
-            inside = inside & (_at(self.weights, samples) > 0)
+            inside = inside & (at_places(self.weights, samples) > 0)
             if node is not None:
                 columns = node.shape[1]
                 entry = samples * columns + jnp.arange(columns, dtype=jnp.int32)[None, :, None]
                 inside = inside & (
-                    _at(node.reshape(-1), entry) == jnp.arange(len(rank), dtype=node.dtype)[:, None, None]
+                    at_places(node.reshape(-1), entry) == jnp.arange(len(rank), dtype=node.dtype)[:, None, None]
                 )
             return jnp.where(inside, ranks, n).min(axis=2)
 
@@ -424,11 +424,11 @@ def _numbered(mask: Float[Array, " x"]):
         row = jnp.zeros_like(number)
         for ends in reversed(levels):
             row = jnp.minimum(row, len(ends) - 1)
-            passed = (_at(ends, row) <= number[:, None]).astype(jnp.float32)  # added faster than integers
+            passed = (at_places(ends, row) <= number[:, None]).astype(jnp.float32)  # added faster than integers
             row = row * ROW + passed.sum(axis=1).astype(jnp.int32)
         bounded_row = jnp.minimum(row, len(rows) - 1)
-        within = (number - _at(last, bounded_row) + _at(counts, bounded_row)).astype(jnp.float32)
-        column = (jnp.dot(_at(rows, bounded_row), prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
+        within = (number - at_places(last, bounded_row) + at_places(counts, bounded_row)).astype(jnp.float32)
+        column = (jnp.dot(at_places(rows, bounded_row), prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
         return jnp.where(row < len(rows), bounded_row * ROW + column.astype(jnp.int32), mask.shape[0])
 
     return last[-1], place
@@ -444,14 +444,6 @@ def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
     size = true.shape[-1]
     index = jax.lax.broadcasted_iota(jnp.float32, true.shape, true.ndim - 1)  # compared faster than integers
     return jnp.where(true, index, float(size)).min(axis=-1).astype(jnp.int32)
-
-
-def _at(array, index):
-    """Entries at places along all axes, or rows at places along the first of them."""
-    places = index if isinstance(index, tuple) else (index,)
-    if len(places) == array.ndim:
-        return entries_at(array, *places)
-    return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def exact_order(

@@ -129,7 +129,8 @@ def grow(
             weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
             totals = Totals(*sums_in_nodes(node, [gradient, weights], 2 * nodes))
         else:
-            totals = Totals(*(_children(part, total - part) for part, total in zip(left, totals, strict=True)))
+            sides = [jnp.stack([part, total - part], axis=1) for part, total in zip(left, totals, strict=True)]
+            totals = Totals(*(side.reshape(-1, side.shape[2]) for side in sides))  # siblings side by side
     return levels, node
 
 
@@ -205,8 +206,3 @@ def choose(values: Float[Array, "l ..."], leaf: UInt[Array, "..."]) -> Float[Arr
         rows = [jnp.where(goes_right, right, left) for left, right in zip(rows[::2], rows[1::2], strict=True)]
         bit *= 2
     return rows[0]
-
-
-def _children(left, right):
-    """Interleave ``[q, c]`` left and right children into ``[2 q, c]``, siblings side by side."""
-    return jnp.stack([left, right], axis=1).reshape(-1, left.shape[1])

@@ -31,7 +31,6 @@ from jaxdis._core.display import tell_now_and_then
 from jaxdis._core.executor import AXIS, Layout, _run, most_in_a_chunk
 from jaxdis._core.files import read_json, write_text
 from jaxdis._core.loops import MARK
-from jaxdis._core.options import look_up
 from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli import _throughput as throughput
@@ -188,10 +187,6 @@ def _repeated(one, members: int, layout: Layout):
     count = members * len(layout.devices)
     many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((count, *leaf.shape[1:]), leaf.dtype), one)
     return placed(many, layout, AXIS)
-
-
-def methods_of(names: Sequence[str]) -> dict[str, tuple[Method, tuple[int, ...]]]:
-    return {name: look_up(name, TRAINED, "method") for name in (TRAINED if tuple(names) == ("all",) else names)}
 
 
 def turns_of(metric: str) -> Callable[[str], float]:

@@ -119,10 +119,12 @@ class Benchmark:
     def _estimate(self) -> None:
         from jaxdis._core.accelerators import TARGETS
         from jaxdis._core.files import write_text
+        from jaxdis._core.options import look_up
         from jaxdis.cli import _accelerators as estimates
         from jaxdis.cli._metric_texts import plan_of_texts
 
-        plan, methods = dict(plan_of_texts(self.metrics)), estimates.methods_of(self.methods)
+        plan, names = dict(plan_of_texts(self.metrics)), estimates.TRAINED if self.methods == ("all",) else self.methods
+        methods = {name: look_up(name, estimates.TRAINED, "method") for name in names}
         target = TARGETS[self.target]
         target.devices()  # says what is missing before anything else
         scored, rows = estimates.estimates(plan, target, self.members, self.samples, self.deterministic), []

@@ -1,7 +1,6 @@
 """``jaxdis list`` and ``jaxdis data``: the library's tables as text, and pictures of its data sets."""
 
 import dataclasses
-import functools
 import importlib
 import inspect
 import itertools
@@ -125,16 +124,15 @@ def _of_spec(spec) -> str:
     return f"{spec.name}({options})\n\n{plain(inspect.getdoc(spec.function) or '')}"
 
 
-def _specs(package: str, table: str) -> Iterator[Row]:
-    for name, spec in getattr(importlib.import_module(package), table).items():
-        title = spec.title or spec.summary
-        yield _of_docstring(name, spec.function)._replace(title=title, detail=f"{title}.\n\n{_of_spec(spec)}")
+def _each(package: str, table: str, row: Callable) -> Callable[[], Iterator[Row]]:
+    """A function that makes the rows ``row(name, entry)`` of a package's table, which it imports first."""
+    return lambda: itertools.starmap(row, getattr(importlib.import_module(package), table).items())
 
 
-def _objectives() -> Iterator[Row]:
-    from jaxdis.models import OBJECTIVES
-
-    return (_of_training(name, row.about, row.settings) for name, row in OBJECTIVES.items())
+def _of_part(name: str, spec) -> Row:
+    """A relation or a score."""
+    title = spec.title or spec.summary
+    return _of_docstring(name, spec.function)._replace(title=title, detail=f"{title}.\n\n{_of_spec(spec)}")
 
 
 def _presets() -> Iterator[Row]:
@@ -155,33 +153,24 @@ def _of_training(name: str, about, function: Callable) -> Row:
     return Row(name, title, "", about.references, "\n".join((f"{title}\n\n{doc}\n\nSettings:", *settings)))
 
 
-def _models() -> Iterator[Row]:
-    from jaxdis.models import METHODS
-
-    for name, method in METHODS.items():
-        title = f"{method.about.title}. {method.about.summary}"
-        needs = "Needs images with factors." if method().needs_labels else "Needs images alone."
-        text = f"{title} {needs}\n\n{plain(inspect.getdoc(method) or '')}"
-        if len(method.variants) > 1:
-            text += f"\n\nVariants (jaxdis list objectives shows their settings): {', '.join(method.variants)}."
-        yield Row(name, title, "", method.about.references, text.rstrip())
+def _of_model(name: str, method) -> Row:
+    title = f"{method.about.title}. {method.about.summary}"
+    needs = "Needs images with factors." if method().needs_labels else "Needs images alone."
+    text = f"{title} {needs}\n\n{plain(inspect.getdoc(method) or '')}"
+    if len(method.variants) > 1:
+        text += f"\n\nVariants (jaxdis list objectives shows their settings): {', '.join(method.variants)}."
+    return Row(name, title, "", method.about.references, text.rstrip())
 
 
-def _papers() -> Iterator[Row]:
-    from jaxdis.papers import PAPERS
-
-    for name, paper in PAPERS.items():
-        studies = f"Studies: {', '.join(paper.studies) or 'none'}."
-        yield _of_docstring(name, importlib.import_module(paper.package), studies)
+def _of_paper(name: str, paper) -> Row:
+    studies = f"Studies: {', '.join(paper.studies) or 'none'}."
+    return _of_docstring(name, importlib.import_module(paper.package), studies)
 
 
-def _studies() -> Iterator[Row]:
-    from jaxdis.study import STUDIES
-
-    for name, make in STUDIES.items():
-        parameters = inspect.signature(make).parameters
-        defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
-        yield _of_docstring(name, make, f"Defaults:\n{defaults}")
+def _of_study(name: str, make: Callable) -> Row:
+    parameters = inspect.signature(make).parameters
+    defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
+    return _of_docstring(name, make, f"Defaults:\n{defaults}")
 
 
 # In which order data sets are listed: by whether they are drawn, and read from a file.
@@ -210,22 +199,25 @@ def _data() -> list[Row]:
     return sorted(rows, key=lambda row: [*_DRAWN_OR_READ.values()].index(row.group))
 
 
-def _references() -> Iterator[Row]:
-    return (Row(key, f"{each.title} ({each.year})", "", (key,), str(each)) for key, each in REFERENCES.items())
+def _of_reference(key: str, each) -> Row:
+    return Row(key, f"{each.title} ({each.year})", "", (key,), str(each))
 
 
 # What one row of each table is called, and a function that makes all rows.
 _TABLES = {
     "metrics": ("metric", _metrics),
-    "relations": ("relation", functools.partial(_specs, "jaxdis.relations", "RELATIONS")),
-    "scores": ("score", functools.partial(_specs, "jaxdis.scores", "SCORES")),
-    "objectives": ("objective", _objectives),
-    "models": ("model", _models),
+    "relations": ("relation", _each("jaxdis.relations", "RELATIONS", _of_part)),
+    "scores": ("score", _each("jaxdis.scores", "SCORES", _of_part)),
+    "objectives": (
+        "objective",
+        _each("jaxdis.models", "OBJECTIVES", lambda name, row: _of_training(name, row.about, row.settings)),
+    ),
+    "models": ("model", _each("jaxdis.models", "METHODS", _of_model)),
     "presets": ("preset", _presets),
     "data": ("data set", _data),
-    "studies": ("study", _studies),
-    "papers": ("paper", _papers),
-    "references": ("reference", _references),
+    "studies": ("study", _each("jaxdis.study", "STUDIES", _of_study)),
+    "papers": ("paper", _each("jaxdis.papers", "PAPERS", _of_paper)),
+    "references": ("reference", _each("jaxdis._core.references", "REFERENCES", _of_reference)),
 }
 
 
@@ -284,13 +276,13 @@ class List:
                 entries = "".join(f"\n- {key}: {REFERENCES[key]}" for key in row.references)
                 terminal.write(f"{row.name}\n\n{row.detail}" + (f"\n\nReferences:\n{entries}" if entries else ""))
         else:
-            rows = list(rows_of(self.what).values())
+            rows, target = list(rows_of(self.what).values()), terminal.console()
             column = max(len(row.name) for row in rows if len(row.name) <= terminal.LONGEST_NAME) + 2
             for group, members in itertools.groupby(rows, key=lambda row: row.group):
                 if group:
                     terminal.write("\n" + group, wrap=False)
                 for row in members:
-                    terminal.write_entry(row.name, row.title, column)
+                    target.print(terminal.entry(row.name, row.title, column, target.width), soft_wrap=True)
 
 
 @dataclasses.dataclass(frozen=True)

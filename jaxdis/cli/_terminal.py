@@ -130,11 +130,6 @@ def write_line(text: str, *, error: bool = False) -> None:
     console(error=error).print(" ".join(text.splitlines()), soft_wrap=True)
 
 
-def write_entry(name: str, title: str, column: int) -> None:
-    target = console()
-    target.print(entry(name, title, column, target.width), soft_wrap=True)
-
-
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers=False, no_wrap=False, **how):
     """Texts under their heads; ``numbers`` after the first column are aligned to the right."""
     from rich.table import Table

@@ -375,17 +375,18 @@ class DataSet:
 _WORDS = tomllib.loads(Path(__file__).with_name("data_sets.toml").read_text(encoding="utf-8"))
 
 
-# The painting is the only file that Scream-dSprites needs, and so the source that it is given.
-def _scream(source=None, **options) -> Pair:
-    return scream_dsprites(painting=source, **options)
-
-
 def _row(load: Callable, space: FactorSpace, **more) -> DataSet:
     """A row whose words are in ``data_sets.toml``."""
     words = _WORDS[load.__name__]
     return DataSet(**words | {"references": tuple(words["references"]), "space": space, "make": load} | more)
 
 
+# The painting is the only file that Scream-dSprites needs, and so the source that it is given.
+_OF_PAINTING = {
+    "renders": False,
+    "default_file": True,
+    "make": lambda source=None, **options: scream_dsprites(painting=source, **options),
+}
 _OF_SPRITES = Scenes(
     labels_of,
     multi_sprites.masks,
@@ -411,7 +412,7 @@ DATASETS: dict[str, DataSet] = {
         (hearts, HEARTS_SPACE, {"shape": (32, 32, 1)}),
         (color_dsprites, sprites.SPACE, {}),
         (noisy_dsprites, sprites.SPACE, {}),
-        (scream_dsprites, sprites.SPACE, {"renders": False, "default_file": True, "make": _scream}),
+        (scream_dsprites, sprites.SPACE, _OF_PAINTING),
         (multi_dsprites, multi_sprites.space(), {"scenes": _OF_SPRITES}),
         (shapes3d, SHAPES3D_SPACE, {}),
         (mpi3d, image_files.MPI3D_SPACE, {"renders": False}),

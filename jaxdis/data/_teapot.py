@@ -40,11 +40,6 @@ SHADES = 2**10
 _NEARNESSES = 2**20
 
 
-def sample_size(side: int) -> float:
-    """A sample's width at the teapot's point nearest to the camera."""
-    return 2 * REACH * (DISTANCE - 3.5) / samples(side)
-
-
 def samples(side: int) -> int:
     return side * SUPERSAMPLED
 
@@ -116,7 +111,8 @@ def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
 
     In images of side × side pixels, neighbors are less than a sample apart wherever the camera is.
     """
-    spacing = sample_size(side) / _DENSITY
+    width = 2 * REACH * (DISTANCE - 3.5) / samples(side)  # of a sample at the teapot's point nearest to the camera
+    spacing = width / _DENSITY
     points, normals = [], []
     for patch in CONTROL_POINTS:
         counts = [int(np.ceil(longest_line(patch, axis) / spacing)) for axis in (0, 1)]

@@ -37,6 +37,14 @@ def _read_in_rows(array, *places):
 entries_at = Kernel(cpu=_read, accelerator=_read, tpu=_read_in_rows)
 
 
+def at_places(array, index):
+    """Entries at places along all axes, or rows at places along the first of them."""
+    places = index if isinstance(index, tuple) else (index,)
+    if len(places) == array.ndim:
+        return entries_at(array, *places)
+    return _read(array, *places)
+
+
 def _spread(entries: Shaped[Array, " m"], places: Int[Array, " m"], size: int):
     start = jnp.zeros(size, entries.dtype)
     return start.at[places].set(entries, mode="promise_in_bounds", wrap_negative_indices=False, unique_indices=True)

@@ -174,8 +174,7 @@ def _objects(where: str, example: dict[str, np.ndarray]) -> np.ndarray:
         example[name][1:count].astype(np.float32) for name in (*_CODES, "x", "y", "z", "rotation")
     )
     size = np.abs(z[:, None] - np.array(clevr.SIZES)).argmin(1)
-    _check_ranges(
-        where,
+    for name, values, low, high in (
         ("color", color, 1, 8),
         ("shape", shape, 1, 3),
         ("material", material, 1, 2),
@@ -183,15 +182,10 @@ def _objects(where: str, example: dict[str, np.ndarray]) -> np.ndarray:
         ("y", y, -3, 3),
         ("height above its size", z - np.array(clevr.SIZES, np.float32)[size], -0.01, 0.01),
         ("rotation", rotation, 0, 360),
-    )
-    return np.stack([color, 0 * color, 0 * color, shape - 1, material - 1, size, rotation, x, y], 1)
-
-
-def _check_ranges(where: str, *limits: tuple[str, np.ndarray, float | int, float | int]) -> None:
-    """Check that named values lie from a lowest to a highest one."""
-    for name, values, low, high in limits:
+    ):
         if not ((values >= low) & (values <= high)).all():
             raise ValueError(f"{where} holds {name} {values.min():g} to {values.max():g}; needs {low:g} to {high:g}")
+    return np.stack([color, 0 * color, 0 * color, shape - 1, material - 1, size, rotation, x, y], 1)
 
 
 def _with_colors(path: Path, rows: np.ndarray, shown: np.ndarray) -> np.ndarray:
