@@ -27,6 +27,7 @@ from jaxdis._core.options import Count, Natural, check_fields, checked
 from jaxdis._core.platforms import on_cpu
 from jaxdis.data._factor_space import MOST_REDRAWS, FactorSpace, Interval, drawn_cells, listed_cells
 from jaxdis.data._scenes import scene_columns
+from jaxdis.data._shapes3d import frame
 
 CAMERA = np.array([7.481131553649902, -6.5076398849487305, 5.34366512298584], np.float32)
 # Half the width of the picture at distance 1: a lens of 35 mm before a sensor of 32 mm.
@@ -53,17 +54,9 @@ class Solids(NamedTuple):
     present: Bool[Array, " o"]
 
 
-def frame(eye: Float[Array, "3"]) -> Float[Array, "3 3"]:
-    """Unit vectors for a camera that looks at the origin: to the right, upward and into the picture."""
-    into = -eye / jnp.linalg.norm(eye)
-    right = jnp.cross(into, np.array([0, 0, 1], np.float32))
-    right = right / jnp.linalg.norm(right)
-    return jnp.stack([right, jnp.cross(right, into), into])
-
-
 def camera_rays(eye: Float[Array, "3"], side: int) -> Vectors:
     """Unit directions ``[side²]`` through the centers of the crop's side × side pixels, row by row."""
-    axes = frame(eye)
+    axes = frame(-eye)  # it looks at the origin
     scale = HALF_WIDTH / (PICTURE[1] / 2)
     at = (np.arange(side) + 0.5) * CROP_SIDE / side
     across = jnp.asarray((scale * (CROP_LEFT + at - PICTURE[1] / 2)).astype(np.float32))
@@ -355,14 +348,6 @@ class Parts(NamedTuple):
     present: Bool[Array, "... o"]
 
 
-def columns(max_objects: int, min_objects: int, jitter: bool) -> dict:
-    """Factors ``num_objects``, the camera's and lamps' if they ``jitter``, and ``object_i_*``.
-
-    Absent objects' factors are sampled, but these objects are not visible.
-    """
-    return scene_columns(min_objects, max_objects, MOST_OBJECTS, JITTERED if jitter else {}, OBJECT)
-
-
 def first_object(num_factors: int) -> int:
     """The column of the first object's first factor."""
     return 1 if num_factors % len(OBJECT) == 1 else 1 + len(JITTERED)
@@ -502,7 +487,7 @@ def visible(view: View, row: Row, min_pixels: int) -> Bool[Array, ""]:
 
 def _axes() -> Float[Array, "2 2"]:
     """Directions on the ground, to the right and away from the camera."""
-    right, _, into = frame(jnp.asarray(CAMERA))
+    right, _, into = frame(-jnp.asarray(CAMERA))
     return jnp.stack([right[:2], into[:2] / jnp.linalg.norm(into[:2])])
 
 
@@ -701,8 +686,12 @@ def space(
     min_pixels: Natural = 200,
     view: View | None = None,
 ) -> SceneSpace:
-    """The space of scenes; see :class:`SceneSpace` and :func:`jaxdis.data._datasets.clevr6`."""
-    found = columns(max_objects, min_objects, jitter)
+    """The space of scenes; see :class:`SceneSpace` and :func:`jaxdis.data._datasets.clevr6`.
+
+    Factors ``num_objects``, the camera's and lamps' if they ``jitter``, and ``object_i_*``. Absent objects' factors are
+    sampled, but these objects are not visible.
+    """
+    found = scene_columns(min_objects, max_objects, MOST_OBJECTS, JITTERED if jitter else {}, OBJECT)
     view = dataclasses.replace(view or View(), min_objects=min_objects)
     if view.rotation == "degrees":
         turn = Interval(0, 360, circular=True)

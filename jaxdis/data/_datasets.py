@@ -423,9 +423,6 @@ DATASETS: dict[str, DataSet] = {
     )
 }
 
-# Data sets that tensorflow-datasets downloads.
-_DOWNLOADED = ("dsprites", "shapes3d", "smallnorb")
-
 
 def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
     """The path to a data set's complete files: in ``folder``, downloaded unless it is there already, or from
@@ -437,10 +434,10 @@ def prepared(name: str, folder: Path, source: Path | None = None) -> Path:
         row.open(name, DataSource.of(source))
         return source
     by_hand = f"download it ({row.reads}; {row.origin}), and give its path: jaxdis data prepare {name} --source PATH"
-    if name not in _DOWNLOADED:
-        raise ValueError(f"name: must be among {', '.join(_DOWNLOADED)} for a download, got {name}; {by_hand}")
     from jaxdis.data.files import _tfds as tfds
 
+    if name not in tfds.SETS:
+        raise ValueError(f"name: must be among {', '.join(tfds.SETS)} for a download, got {name}; {by_hand}")
     try:
         return tfds.prepare(name, folder)
     except ImportError:
@@ -531,9 +528,7 @@ def save_sheet(name: str, path: str | Path, source: str | Path | None = None, se
     ``data``)."""
     from PIL import Image
 
-    if name not in DATASETS:
-        raise ValueError(f"name: must be one of {', '.join(DATASETS)}, got {name!r}")
-    chosen = DATASETS[name]
+    chosen = look_up(name, DATASETS, "data set")
     space, render = chosen.open(name, None if source is None else DataSource(str(source)))
     sheet = contact_sheet(space, render, jax.random.key(seed))
     Image.fromarray(sheet.repeat(zoom, 0).repeat(zoom, 1)).save(path, format="PNG")

@@ -449,17 +449,7 @@ class FactorSpace:
         combination."""
         self._check_lattice("cells")
         everything = np.arange(self.num_lattice, dtype=np.int32)
-        strides, sizes = self._strides(), np.array(self.sizes, np.int32)
-        column = {j: everything // strides[j] % sizes[j] for j in listed_cells(self._lattice()).positions}
-        keep = np.ones(everything.shape, bool)
-        for position, value in self.fixed:
-            keep &= column[position] == value
-        for combination in self.excluded:
-            keep &= ~np.all([column[position] == value for position, value in combination], axis=0)
-        allowed = everything[keep]
-        for region in self.regions:
-            allowed = allowed[~np.asarray(region(self.factors(jnp.asarray(allowed))))]
-        return allowed
+        return everything[np.asarray(self.allowed(self.factors(everything)))]
 
     @checked
     def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:

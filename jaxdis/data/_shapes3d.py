@@ -16,21 +16,12 @@ from jaxtyping import Array, Bool, Float, Int, Shaped, UInt8
 from jaxdis.data._factor_space import FactorSpace
 
 
-def look_at(
-    eye: Float[Array, "3"], target: Float[Array, "3"], field_of_view: float, side: int
-) -> Float[Array, "side side 3"]:
-    """Directions from ``eye`` through the centers of side × side pixels, row 0 at the top, z up in the world.
-
-    ``field_of_view`` is the angle from top to bottom in radians; directions are not of unit length.
-    """
-    forward = target - eye
+def frame(forward: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """Unit vectors for a camera that looks in this direction, z up in the world: to the right, upward and forward."""
     forward = forward / jnp.linalg.norm(forward)
     right = jnp.cross(forward, np.array([0, 0, 1], np.float32))
     right = right / jnp.linalg.norm(right)
-    up = jnp.cross(right, forward)
-    reach = (np.tan(field_of_view / 2) * ((2 * np.arange(side) + 1) / side - 1)).astype(np.float32)
-    across, down = reach[None, :, None] * spread(right, 3), reach[:, None, None] * spread(up, 3)
-    return spread(forward, 3) + across - down
+    return jnp.stack([right, jnp.cross(right, forward), forward])
 
 
 def spread(vector: Shaped[Array, " c"], rank: int) -> Shaped[Array, "... c"]:
@@ -73,11 +64,16 @@ class Hits(NamedTuple):
 
 
 def camera(azimuth: Float[Array, ""], side: int) -> tuple[Float[Array, "3"], Float[Array, "side side 3"]]:
-    """Camera position, rotated by ``azimuth`` radians about the object, and the rays of its side × side pixels."""
+    """Camera position, rotated by ``azimuth`` radians about the object, and the rays of its side × side pixels.
+
+    Row 0 is at the top; directions are not of unit length.
+    """
     place = CAMERA_DISTANCE * jnp.sin(azimuth), -CAMERA_DISTANCE * jnp.cos(azimuth), jnp.float32(CAMERA_HEIGHT)
     eye = jnp.stack(place)
-    target = jnp.array([0, 0, LOOK_AT_HEIGHT], jnp.float32)
-    return eye, look_at(eye, target, VERTICAL_FIELD_OF_VIEW, side)
+    right, up, forward = frame(jnp.array([0, 0, LOOK_AT_HEIGHT], jnp.float32) - eye)
+    reach = (np.tan(VERTICAL_FIELD_OF_VIEW / 2) * ((2 * np.arange(side) + 1) / side - 1)).astype(np.float32)
+    across, down = reach[None, :, None] * spread(right, 3), reach[:, None, None] * spread(up, 3)
+    return eye, spread(forward, 3) + across - down
 
 
 def trace(eye: Float[Array, "3"], rays: Vector, shape: Int[Array, ""], scale: Float[Array, ""]) -> Hits:

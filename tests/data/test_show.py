@@ -83,7 +83,7 @@ def test_a_sheet_from_a_source(tmp_path):
 @pytest.mark.parametrize(
     ("name", "source", "kind", "message"),
     [
-        ("dspirtes", None, ValueError, "name: must be one of dsprites, .*got 'dspirtes'"),
+        ("dspirtes", None, ValueError, "unknown data set 'dspirtes'; did you mean 'dsprites'"),
         ("mpi3d", None, ValueError, "mpi3d cannot be drawn and needs its file"),
         ("hearts", "x", ValueError, "reads no file"),
         ("scream_dsprites", None, FileNotFoundError, "The_Scream.jpg"),

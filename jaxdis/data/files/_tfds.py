@@ -75,8 +75,6 @@ def prepare(name: str, folder: str | Path) -> Path:
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core import registered
 
-    if name not in SETS:
-        raise ValueError(f"name: must be one of {', '.join(SETS)}, got {name!r}")
     stock = tfds.builder_cls(name)
     with registered.skip_registration():
         generate = _smallnorb_examples if name == "smallnorb" else stock._generate_examples
@@ -125,8 +123,6 @@ def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> n
 
     Checks: the labels place every cell exactly once, and the pixels pass the checks of the official file.
     """
-    if name not in SETS:
-        raise ValueError(f"name: must be one of {', '.join(SETS)}, got {name!r}")
     chosen = SETS[name]
     space = space or chosen.space
     path = prepared(name, folder)
