@@ -171,7 +171,9 @@ class Factors:
           names: ``k`` distinct names; when not given, a data frame's column names, or ``factor_0``, ….
         """
         check_one_array(values, "factors")
-        text = _columns_of_text(values)
+        frame = _columns(values) or ()
+        texts = [name for name in frame if np.asarray(values[name]).dtype.kind not in "iubf"]
+        text = f" in {', '.join(texts)}" if texts else ""
         array = as_numpy(values, "factors", f"{text}; {READ_TABLE if hasattr(values, 'columns') else NUMBER_CLASSES}")
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2:
@@ -358,12 +360,6 @@ def _columns(values) -> list[str] | None:
     """A data frame's column names; None for other arrays, and for columns that have only numbers."""
     names = list(values.columns) if hasattr(values, "columns") and hasattr(values, "dtypes") else [None]
     return names if all(isinstance(name, str) for name in names) else None
-
-
-def _columns_of_text(values) -> str:
-    """Which columns in a data frame hold no numbers, for a message."""
-    names = [name for name in _columns(values) or () if np.asarray(values[name]).dtype.kind not in "iubf"]
-    return f" in {', '.join(names)}" if names else ""
 
 
 def _checked_names(names, k: int) -> tuple[str, ...]:

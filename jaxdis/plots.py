@@ -502,6 +502,12 @@ def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
     d, k = strength.shape
     names = labels("names", names, k)
     axes = axes_in(ax, 1 + 0.55 * k + 0.5 * inches(names), 0.6 + 0.35 * d + inches(names))
+    _hinton(axes, strength, names)
+    return axes.figure
+
+
+def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
+    d, k = strength.shape
     largest = np.nanmax(strength, initial=0.0) or 1.0
     for i in range(d):
         for j in range(k):
@@ -510,7 +516,6 @@ def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
     axes.set(xlim=(-0.6, k - 0.4), ylim=(d - 0.4, -0.6), aspect="equal", ylabel="code")
     axes.set_xticks(range(k), texts(names), rotation=45, ha="right")
     axes.set_yticks(range(d), range(d))
-    return axes.figure
 
 
 def codes_and_factors(
@@ -533,7 +538,7 @@ def codes_and_factors(
     side = 1 + 0.55 * k + 0.5 * inches(names)
     figure = figure_of(side + 0.9 + 1.2 * k, max(0.6 + 0.35 * d + inches(names), 0.5 + 0.8 * d))
     left, right = figure.subfigures(1, 2, width_ratios=(side, 0.9 + 1.2 * k))
-    hinton(strength, names, ax=left.subplots())
+    _hinton(left.subplots(), strength, names)
     grid = right.subplots(d, k, squeeze=False, sharex="col", sharey="row")
     thinned = slice(None, None, -(-len(codes) // MOST_POINTS))
     for i in range(d):

@@ -274,7 +274,11 @@ def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) ->
         values[there, j], of_numbers = _factor(name, entries, kind, there, order or column.order)
         classes.append(of_numbers)
         sizes.append(None if of_numbers is None else len(of_numbers))
-        periods.append((period or _period(values[there, j])) if kind == "circular" else None)
+        if kind == "circular" and period is None:
+            # The range and one grid step: 360 for the angles 0, 90, 180 and 270, and for measured ones their range.
+            distinct = np.unique(values[there, j])
+            period = float(np.ptp(distinct) + np.diff(distinct).min()) if len(distinct) > 1 else 1.0
+        periods.append(period if kind == "circular" else None)
         nominal.append(_is_nominal(name, kind, column, of_numbers, order))
     present = None if present[rows].all() else present[rows]
     facts = tuple(map(tuple, (sizes, periods, classes)))
@@ -319,12 +323,6 @@ def _is_nominal(name: str, kind: Kind | None, column: Column, classes: tuple | N
     if classes is None or kind == "ordered" or (kind is None and column.ordered):
         return False
     return kind == "nominal" or texts or column.ordered is False
-
-
-def _period(values: np.ndarray) -> float:
-    """The range and one grid step: 360 for the angles 0, 90, 180 and 270, and for measured ones their range."""
-    distinct = np.unique(values)
-    return float(np.ptp(distinct) + np.diff(distinct).min()) if len(distinct) > 1 else 1.0
 
 
 def _whole_rows(present: np.ndarray, names: Sequence[str], missing: Missing) -> np.ndarray:

@@ -172,7 +172,9 @@ def fit_boosting(
         levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], total_weight), depth, priority)
         # Summed again: the sums of a nearly certain class are below the rounding errors of its ancestors' differences.
         sums, steps = sums_in_nodes(leaf, [error, curvature], 2**depth)
-        leaf_values = _materialized(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
+        leaf_values = rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0))
+        # Times the identity: XLA would otherwise repeat the division for every sample that reads it.
+        leaf_values = jnp.dot(jnp.eye(len(leaf_values)), leaf_values, precision=jax.lax.Precision.HIGHEST)
         for splits in levels:
             chosen = splits.feature[None] == jnp.arange(d)[:, None, None]
             importance = importance + jnp.where(chosen, (splits.gain * unit**2)[None], 0.0).sum(axis=1)
@@ -248,8 +250,3 @@ def without_weightless(codes, weights):
     counted = (weights > 0)[:, None]
     largest = jnp.where(counted, codes, -jnp.inf).max(axis=0)
     return jnp.where(counted, codes, largest[None])
-
-
-def _materialized(values: Float[Array, "l c"]) -> Float[Array, "l c"]:
-    """The input times the identity: XLA would otherwise repeat the division for every sample that reads it."""
-    return jnp.dot(jnp.eye(values.shape[0]), values, precision=jax.lax.Precision.HIGHEST)

@@ -273,18 +273,15 @@ def order_of(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
     pairs = math.comb(len(first), 2)
     if pairs == 0:
         return math.nan, math.nan
-    tied = [_tied(each) for each in (first, second, np.stack([first, second], axis=1))]
+    both = first, second, np.stack([first, second], axis=1)
+    counts = (np.unique(values, axis=0, return_counts=True)[1] for values in both)
+    tied = [int((count * (count - 1) // 2).sum()) for count in counts]
     if max(tied[:2]) == pairs:
         return math.nan, 0.0
     tau = float(stats.kendalltau(first, second).statistic)
     untied = pairs - tied[0] - tied[1] + tied[2]  # in both
     agreed = tau * math.sqrt((pairs - tied[0]) * (pairs - tied[1]))  # less those that are reversed
     return tau, round((untied - agreed) / 2) / pairs
-
-
-def _tied(values: np.ndarray) -> int:
-    _, counts = np.unique(values, axis=0, return_counts=True)
-    return int((counts * (counts - 1) // 2).sum())
 
 
 def _changing(scores: np.ndarray, axes: Mapping[str, tuple]) -> set[str]:
@@ -399,7 +396,9 @@ def sample_curve(
                 show(2 * len(both) + number + 1, 2 * len(sizes), f"{size:,} samples")
             both.append({field: np.stack([numbers[field] for numbers in runs]) for field in runs[0]})
     columns = {field: np.stack([numbers[field] for numbers in both]) for field in both[0]}
-    score = columns[_headline(column, list(columns))]
+    if column is not None and (not isinstance(column, str) or column not in columns):
+        raise ValueError(f"column: must be one of {some_of(list(columns))}, got {shown(column)}")
+    score = columns[column or next(iter(columns))]
     across = rank_correlation(score[:, 0], score[:, 1])
     return SampleCurve(np.array(sizes), score, (across + across.T) / 2, np.array(overlap), columns)
 
@@ -448,9 +447,3 @@ def check_sizes(name: str, sizes, n: int) -> tuple[int, ...]:
     if not sizes or not all(isinstance(size, numbers.Integral) and 2 <= size <= n for size in sizes):
         raise ValueError(f"{name}: must have numbers of samples from 2 to {n}, got {shown(sizes)}")
     return sizes
-
-
-def _headline(column: str | None, fields: list[str]) -> str:
-    if column is not None and (not isinstance(column, str) or column not in fields):
-        raise ValueError(f"column: must be one of {some_of(fields)}, got {shown(column)}")
-    return fields[0] if column is None else column

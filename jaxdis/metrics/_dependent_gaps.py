@@ -159,12 +159,15 @@ def dlig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
 
 
 def _own_codes(reading: Reading, reg_dim: tuple[int, ...] | None) -> Int[Array, " k"]:
-    """Each factor's code, −1 for none."""
-    d, k = reading.strength.shape
+    share = jnp.round(reading.strength / reading.ceiling[None, :] / EQUAL) * EQUAL
+    return _given_or_assigned(share, reading.active, reading.valid, reg_dim)
+
+
+def _given_or_assigned(worth: Float[Array, "d k"], codes, factors, reg_dim: tuple[int, ...] | None) -> Int[Array, " k"]:
+    """Each factor's code, −1 for none: as given, or one to one among ``codes [d]`` and ``factors [k]`` that count."""
+    d, k = worth.shape
     if reg_dim is None:
-        allowed = reading.active[:, None] & reading.valid[None, :]
-        share = jnp.round(reading.strength / reading.ceiling[None, :] / EQUAL) * EQUAL
-        return assign(jnp.where(allowed, share, jnp.nan), maximize=True).row
+        return assign(jnp.where(codes[:, None] & factors[None, :], worth, jnp.nan), maximize=True).row
     if len(reg_dim) != k or max(reg_dim) >= d:
         raise ValueError(f"reg_dim: must be {k} numbers of codes from 0 to {d - 1}, one per factor, got {reg_dim}")
     return jnp.asarray(reg_dim, jnp.int32)
@@ -320,13 +323,6 @@ def smoothness(paths: Paths, *, reg_dim: Dimensions | None = None, tolerance: No
 
 def _own(paths: Paths, reg_dim: tuple[int, ...] | None):
     """Each factor's path ``[k, p]`` along its own code, that code's step, and whether it has one."""
-    d, k, _ = paths.value.shape
-    if reg_dim is None:
-        reach = paths.value.max(axis=2) - paths.value.min(axis=2)
-        code = assign(jnp.where(paths.shown[:, None] & paths.varies[None, :], reach, jnp.nan), maximize=True).row
-    elif len(reg_dim) != k or max(reg_dim) >= d:
-        raise ValueError(f"reg_dim: must be {k} numbers of codes from 0 to {d - 1}, one per factor, got {reg_dim}")
-    else:
-        code = jnp.asarray(reg_dim, jnp.int32)
+    code = _given_or_assigned(jnp.ptp(paths.value, axis=2), paths.shown, paths.varies, reg_dim)
     place = jnp.maximum(code, 0)
-    return paths.value[place, jnp.arange(k)], paths.step[place], code >= 0
+    return paths.value[place, jnp.arange(len(code))], paths.step[place], code >= 0

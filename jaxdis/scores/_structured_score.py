@@ -185,7 +185,9 @@ def score_of(
     """Compute :func:`structured_score` on a bare matrix, with no threshold; arguments as :func:`project`."""
     joint = project(strength, structure, levels, codes=codes, factors=factors)
     rows, columns = (
-        jnp.ones(joint.shape[axis], bool) if mask is None else _any(mask, structure.groups(side, levels))
+        jnp.ones(joint.shape[axis], bool)
+        if mask is None
+        else jnp.zeros(joint.shape[axis], bool).at[structure.groups(side, levels).number].max(jnp.asarray(mask))
         for axis, (side, mask) in enumerate((("codes", codes), ("factors", factors)))
     )
     per_row = one_minus_entropy(joint, columns.sum().astype(jnp.float32))
@@ -193,10 +195,6 @@ def score_of(
     d = (joint.sum(axis=1) * per_row).sum()
     c = (joint.sum(axis=0) * per_column).sum()
     return StructuredScore(jnp.clip(d, 0.0, 1.0), jnp.clip(c, 0.0, 1.0), per_row, per_column, joint)
-
-
-def _any(mask, groups):
-    return jnp.zeros(len(groups.names), bool).at[groups.number].max(jnp.asarray(mask))
 
 
 def _kept(strength, codes, factors):

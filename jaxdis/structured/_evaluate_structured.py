@@ -235,7 +235,10 @@ def _scores(request: SlotRequest, results: dict) -> Scores:
     orders = np.empty((m, n, slots), np.int32)
     orders[:, np.asarray(rows).ravel()] = results.pop("probing.orders").reshape(m, -1, slots)
     results["probing.orders"] = orders
-    named = {name: results[name][0] if request.single else results[name] for name in _in_order(settings, results)}
+    asked = [_name(settings.structure, levels) for levels in settings.projections]
+    fields = [f"{name}.{field}" for name in asked for field in ("disentanglement", "completeness", "joint")]
+    order = dict.fromkeys([*fields, *results])  # a compiled program returns them in alphabetical order
+    named = {name: results[name][0] if request.single else results[name] for name in order}
     columns = {name: values for name, values in named.items() if results[name].ndim == 1}
     undefined = np.any([np.isnan(np.atleast_1d(values)) for values in columns.values()], axis=0)
     warn_of_non_finite({"codes": request.members.codes}, np.flatnonzero(undefined))
@@ -247,13 +250,6 @@ def check_choice(final: Spec, validation_share: float) -> None:
     """A relation that chooses an option needs samples for it."""
     if final.needs_validation and not validation_share:
         raise ValueError(f"validation_share: must be a share on which {final.name} can choose an option, got 0")
-
-
-def _in_order(settings: Settings, names) -> list[str]:
-    """Columns and parts in the projections' order; a compiled program returns them in alphabetical order."""
-    asked = [_name(settings.structure, levels) for levels in settings.projections]
-    fields = [f"{name}.{field}" for name in asked for field in ("disentanglement", "completeness", "joint")]
-    return list(dict.fromkeys([*fields, *names]))
 
 
 def score_slots(settings: Settings, member: SlotCodes, shared: Shared) -> dict[str, jax.Array]:
@@ -296,7 +292,9 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     ordered = probed.codes.reshape(n, -1)
     numbers = (None,) * probed.targets.shape[1]
     names = tuple(map(str, range(len(numbers))))
-    parts = _parts(n, cut, settings.validation_share)
+    # Rows to fit on, to evaluate on, and to choose options on.
+    chosen = min(round(n * settings.validation_share), n - cut - 1)
+    parts = slice(None, cut), slice(cut + chosen, None), slice(cut, cut + chosen)
     samples = [Sample(ordered[part], Factors(probed.targets[part], numbers, names)) for part in parts]
     relation = apply(settings.final, key, *samples[:2], validation=samples[2] if settings.validation_share else None)
     # The variances of a factor's targets add to 1 and weight its importances and errors.
@@ -330,12 +328,6 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     empty = jnp.zeros((0,))
     light = Probe(probed.orders, empty, empty, probed.trace, probed.iterations)
     return results, valid.any().astype(jnp.float32), light
-
-
-def _parts(n: int, cut: int, validation_share: float) -> tuple[slice, slice, slice]:
-    """Rows to fit on, to evaluate on, and to choose options on."""
-    chosen = min(round(n * validation_share), n - cut - 1)
-    return slice(None, cut), slice(cut + chosen, None), slice(cut, cut + chosen)
 
 
 def _name(structure: Structure, levels: tuple[str, ...]) -> str:

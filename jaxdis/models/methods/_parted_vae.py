@@ -136,13 +136,6 @@ def expected_divergence(
     return (jnp.exp(log_categories) * divergence.sum(2)).sum(1).mean()
 
 
-def category_divergence(log_categories: Float[Array, "n v"], priors) -> Float[Array, ""]:
-    """Σ_i KL(mean over the batch of q(c_i|x) ‖ p(c_i))."""
-    log_mean = jax.nn.logsumexp(log_categories, axis=0) - math.log(len(log_categories))
-    log_prior = jnp.asarray(np.log(np.concatenate(priors)).astype(np.float32))
-    return (jnp.exp(log_mean) * (log_mean - log_prior)).sum()
-
-
 def entropy(log_categories: Float[Array, "n v"]) -> Float[Array, ""]:
     """Σ_i H(q(c_i|x)), mean over the batch."""
     return -(jnp.exp(log_categories) * log_categories).sum(1).mean()
@@ -361,7 +354,10 @@ class PartedVae(Method):
         prior = params["prior"]["mean"], 2 * jnp.tanh(params["prior"]["before_tanh"]) - 1
         u = (part[:, self.num_z :].reshape(-1, len(self.classes), self.num_u) for part in (mean, log_variance))
         u_kl = expected_divergence(latents.log_categories, *u, *prior, self.classes)
-        category_kl = category_divergence(latents.log_categories, self.priors)
+        # Σ_i KL(mean over the batch of q(c_i|x) ‖ p(c_i))
+        log_mean = jax.nn.logsumexp(latents.log_categories, axis=0) - math.log(len(images))
+        log_prior = jnp.asarray(np.log(np.concatenate(self.priors)).astype(np.float32))
+        category_kl = (jnp.exp(log_mean) * (log_mean - log_prior)).sum()
         uncertainty = entropy(latents.log_categories)
         shared = overlap(*prior, self.classes, h.overlap_threshold)
         loss = (

@@ -207,7 +207,10 @@ def shortfalls(study: Any, published: Any) -> list[Fact]:
     if published is None or study == published:
         return []
     if isinstance(study, Calibration):
-        return _of_calibration(study, published)
+        names = {"seeds": "seeds", "size_seeds": "seeds of the curve over sizes", "case_samples": "samples of a case"}
+        names |= {"sweep_samples": "samples of a point of a sweep", "full_size": "largest size"}
+        pairs = [(words, getattr(published, name), getattr(study, name)) for name, words in names.items()]
+        return [Fact("size", f"{theirs:,} {words}", f"{ours:,}") for words, theirs, ours in pairs if theirs > ours]
     kinds = {
         "data sets": lambda one: [training.config.data for training in one.trainings],
         "models": lambda one: [name for training in one.trainings for name, _ in training.sweep],
@@ -219,13 +222,6 @@ def shortfalls(study: Any, published: Any) -> list[Fact]:
             found.append(Fact(what, _words(theirs), f"without {_words(missing)}"))
     pairs = _alike(study, published)
     return found + _of_trainings(pairs) + _of_numbers(study, published) + _of_metrics(study, published)
-
-
-def _of_calibration(study: Calibration, published: Calibration) -> list[Fact]:
-    names = {"seeds": "seeds", "size_seeds": "seeds of the curve over sizes", "case_samples": "samples of a case"}
-    names |= {"sweep_samples": "samples of a point of a sweep", "full_size": "largest size"}
-    pairs = [(words, getattr(published, name), getattr(study, name)) for name, words in names.items()]
-    return [Fact("size", f"{theirs:,} {words}", f"{ours:,}") for words, theirs, ours in pairs if theirs > ours]
 
 
 def _words(names: Iterable[str]) -> str:

@@ -283,9 +283,6 @@ def matrices(table: Table) -> dict[str, list[Part]]:
     """§6.1.1 and §6.1.2: every relation under every score."""
     d, c = "entropy.disentanglement", "entropy.completeness"
 
-    def completeness_lead(short):
-        return lambda rows: _rho(f"{short}_gap", f"{short}_{c}")(rows) - _rho(f"{short}_gap", f"{short}_{d}")(rows)
-
     def between_matrices(score, rows):
         pairs = itertools.combinations(MATRICES, 2)
         return float(readings.mean([spearman(rows[f"{a}_{score}"], rows[f"{b}_{score}"]) for a, b in pairs]))
@@ -296,23 +293,24 @@ def matrices(table: Table) -> dict[str, list[Part]]:
     def low(rows):
         return float(np.mean(rows["dci.completeness"] - rows["dci.disentanglement"] < -0.2))
 
-    def longer_tail(other):
-        # The share of the largest entry, rescaled: the tail is what is missing to 1.
-        return lambda rows: float(readings.mean(rows[f"{other}_share"] - rows["svm_share"]))
-
-    def gap_lead(other):
-        return lambda rows: between_matrices("gap", rows) - between_matrices(other, rows)
-
     same = []
     for data, rows in readings.each_data(table):
         for short in MATRICES:
-            lead, rho = completeness_lead(short), _rho(f"{short}_gap", f"{short}_{c}")
+            complete, other = (_rho(f"{short}_gap", f"{short}_{score}") for score in (c, d))
+            lead = by_member(rows, lambda sample, one=complete, other=other: one(sample) - other(sample))
             same += [
-                Part(f"{data}, {short}: completeness minus disentanglement", by_member(rows, lead), above=0),
-                Part(f"{data}, {short}: ρ with completeness", by_member(rows, rho), above=0.8),
+                Part(f"{data}, {short}: completeness minus disentanglement", lead, above=0),
+                Part(f"{data}, {short}: ρ with completeness", by_member(rows, complete), above=0.8),
             ]
-    tails = {f"SVM minus {other}": longer_tail(other) for other in ("mi", "trees")}
-    rankings = {f"gap minus {other}": gap_lead(other) for other in (d, "modularity")}
+    # The share of the largest entry, rescaled: the tail is what is missing to 1.
+    tails = {
+        f"SVM minus {other}": lambda rows, other=other: float(readings.mean(rows[f"{other}_share"] - rows["svm_share"]))
+        for other in ("mi", "trees")
+    }
+    rankings = {
+        f"gap minus {other}": lambda rows, other=other: between_matrices("gap", rows) - between_matrices(other, rows)
+        for other in (d, "modularity")
+    }
     return {
         "same_matrix_gaps_agree": same,
         "modularity_depends_on_matrix": per_data(table, spread, "range over matrices", by=by_member, above=0.3),

@@ -266,7 +266,10 @@ class _Closer:
             sheet = image(plots.image_grid(pairs, ("image", "made")), "reconstructions")
             parts.append(f"<h3>Images and what the member makes of them</h3>{sheet}")
         if DATASETS[self.data].scenes is None:
-            parts.append(f"<h3>The data: each factor traversed</h3>{self._sheet()}")
+            space, key = DATASETS[self.data].space, jax.random.key(0)
+            walked = rendered(Images.of(self.render), jnp.asarray(factor_traversals(space, key, STEPS)), key)
+            sheet = image(plots.image_grid(np.asarray(walked), space.names), "the data")
+            parts.append(f"<h3>The data: each factor traversed</h3>{sheet}")
         return folded("More about this member", "".join(parts))
 
     def _traversals(self) -> str:
@@ -280,12 +283,6 @@ class _Closer:
 
     def _images(self, count: int) -> np.ndarray:
         return np.asarray(rendered(Images.of(self.render), self.factors.values[:count], jax.random.key(0)))
-
-    def _sheet(self) -> str:
-        space = DATASETS[self.data].space
-        rows = jnp.asarray(factor_traversals(space, jax.random.key(0), STEPS))
-        sheet = np.asarray(rendered(Images.of(self.render), rows, jax.random.key(0)))
-        return image(plots.image_grid(sheet, space.names), "the data")
 
 
 def closer(study: Study, store: Store, member: Member) -> str:

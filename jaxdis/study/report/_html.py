@@ -81,13 +81,10 @@ def image(figure, alt: str) -> str:
 
     content = figure if isinstance(figure, bytes) else png(figure)
     source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-    kind = "" if isinstance(figure, bytes) or _holds_photographs(figure) else ' class="drawn"'
+    shown = [] if isinstance(figure, bytes) else [image for axes in figure.axes for image in axes.images]
+    photographs = any(np.ndim(image.get_array()) == 3 or image.get_cmap().name == "gray" for image in shown)
+    kind = "" if isinstance(figure, bytes) or photographs else ' class="drawn"'
     return f'<p class="wide" tabindex="0"><img{kind} alt="{html.escape(alt)}" src="{source}"></p>'
-
-
-def _holds_photographs(figure) -> bool:
-    shown = [image for axes in figure.axes for image in axes.images]
-    return any(np.ndim(image.get_array()) == 3 or image.get_cmap().name == "gray" for image in shown)
 
 
 def pictures(drawn: Sequence[Picture], shown: int = 1) -> str:

@@ -188,6 +188,9 @@ def write_codes_report(
     several = len(np.unique(subject.table["data"])) > 1
     each = lambda section: sections.by_data(section, subject)  # noqa: E731
     members = {("member" if name == "id" else name): column for name, column in subject.table.items()}
+    # Metrics with their options, versions, samples, device and date.
+    now = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "device": jax.devices()[0].device_kind}
+    computed = json.dumps(now | scores.evaluation, indent=1, ensure_ascii=False)
     chapters = [
         ("Scores", each(sections.scores)),
         ("How metrics agree", each(sections.agreement)),
@@ -197,7 +200,7 @@ def write_codes_report(
         ("Do good settings carry over?", sections.carried(subject)),
         ("What each metric asks", sections.glossary(subject)),
         ("All members", _listed(list(members), members)),
-        ("How scores were computed", _computation(scores)),
+        ("How scores were computed", f"{listed(together(scores.notes))}<pre>{html.escape(computed)}</pre>"),
     ]
     scores.to_csv(out / "results.csv")
     opening = "".join(_opening_of_codes(rows) for _, rows in subject.each())
@@ -279,10 +282,3 @@ def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.nda
         words = f"value of the code that says most about each factor, of the member {name}."
         parts.append((plots.image_grid(sheet, names), f"Images from the lowest to the highest {words}"))
     return "".join(f"<p>{html.escape(words)}</p>" + image(figure, words) for figure, words in parts)
-
-
-def _computation(scores: Scores) -> str:
-    """Metrics with their options, versions, samples, device and date; and notes on the scores."""
-    computed = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "device": jax.devices()[0].device_kind}
-    text = json.dumps(computed | scores.evaluation, indent=1, ensure_ascii=False)
-    return f"{listed(together(scores.notes))}<pre>{html.escape(text)}</pre>"
