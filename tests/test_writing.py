@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from jaxdis._core.files import csv_text, read_csv, replacing, write_csv, write_text
+from jaxdis._core.files import csv_text, read_csv, replacing, write_text
 
 
 def test_csv_is_read_back(tmp_path):
     rows = [["a,b", 0.1 + 0.2], ["two\nlines", 1e-300]]
-    write_csv(tmp_path / "new" / "table.csv", ["name", "value"], iter(rows))
+    csv_text(["name", "value"], iter(rows), tmp_path / "new" / "table.csv")
     with open(tmp_path / "new" / "table.csv", newline="", encoding="utf-8") as file:
         head, *found = csv.reader(file)
     assert head == ["name", "value"]
@@ -24,7 +24,7 @@ def test_cells_of_mappings_are_in_the_order_of_the_head():
 
 def test_names_that_look_like_formulas_are_harmless_in_files_and_read_as_they_were(tmp_path):
     head, row = ["-rf", "=1+1", "'quoted", "-0.5"], ["@sum", "-1.5", "'", "a"]
-    write_csv(tmp_path / "table.csv", head, [row])
+    csv_text(head, [row], tmp_path / "table.csv")
     assert (tmp_path / "table.csv").read_text() == "'-rf,'=1+1,'quoted,-0.5\n'@sum,-1.5,',a\n"
     assert read_csv(tmp_path / "table.csv") == [dict(zip(head, row, strict=True))]
 
@@ -41,8 +41,8 @@ def test_what_fails_half_way_leaves_the_old_file(tmp_path):
             temporary.write_text("new")
             raise KeyboardInterrupt
 
-    write_csv(path, ["old"], [])
-    for write in (half, lambda: write_csv(path, ["new"], rows())):
+    csv_text(["old"], [], path)
+    for write in (half, lambda: csv_text(["new"], rows(), path)):
         with pytest.raises(KeyboardInterrupt):
             write()
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old\n"]

@@ -159,7 +159,7 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping], path: str 
 
 
 def read_csv(path: str | Path) -> list[dict[str, str]]:
-    """Read what :func:`write_csv` wrote, a row each; apostrophes that it put before text are taken away."""
+    """Read what :func:`csv_text` wrote, a row each; apostrophes that it put before text are taken away."""
     with open(path, newline="", encoding="utf-8") as file:
         head, *rows = [*csv.reader(file)] or [[]]
     names = list(map(_as_given, head))
@@ -193,11 +193,6 @@ def _harmless(cell):
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def write_csv(path: str | Path, head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> None:
-    text = csv_text(head, rows).encode()
-    write_whole(path, lambda file: file.write(text))
 
 
 def write_json(path: str | Path, value) -> None:

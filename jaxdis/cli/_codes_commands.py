@@ -166,10 +166,10 @@ def _holds_codes(folder: Path) -> bool:
     """Whether a folder is a zoo, or holds codes in files instead of scores."""
     from jaxdis._core.files import ZOO_FILE
 
-    def has_codes(path: Path) -> bool:
-        return path.suffix == ".npy" or (zipfile.is_zipfile(path) and "codes.npy" in zipfile.ZipFile(path).namelist())
-
-    return (folder / ZOO_FILE).exists() or any(has_codes(path) for path in folder.glob("*.np[yz]"))
+    return (folder / ZOO_FILE).exists() or any(
+        path.suffix == ".npy" or (zipfile.is_zipfile(path) and "codes.npy" in zipfile.ZipFile(path).namelist())
+        for path in folder.glob("*.np[yz]")
+    )
 
 
 def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):

@@ -224,23 +224,13 @@ class Score:
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
         """Read files: a zoo's path alone, or the codes from files that can be scored as members in one zoo."""
         from jaxdis._core.files import is_zoo
-        from jaxdis._core.options import printable
-        from jaxdis.evaluation._arrays_file import grouped, load_arrays
+        from jaxdis.evaluation._arrays_file import grouped, load_arrays, read_files
 
-        def read():
+        def load(path):
             given = self.factors, self.columns, self.missing
-            for name, path in paths.items():
-                try:
-                    of = {"slots": bool(self.levels), "groups": self.groups}
-                    arrays = path if is_zoo(path) else load_arrays(path, *given, **of)
-                except ValueError as error:
-                    if not several:
-                        raise
-                    refused[name] = str(error).removeprefix(f"{printable(path)}: ")
-                else:
-                    yield name, arrays
+            return path if is_zoo(path) else load_arrays(path, *given, slots=bool(self.levels), groups=self.groups)
 
-        return grouped(read())
+        return grouped(read_files(paths, load, refused if several else None))
 
     def _say_factors(self, group: Mapping, factors: dict[str, str]) -> None:
         """Print how a group's factors were read, if no group before it had the same."""

@@ -449,7 +449,7 @@ class FactorSpace:
         combination."""
         self._check_lattice("cells")
         everything = np.arange(self.num_lattice, dtype=np.int32)
-        return everything[np.asarray(self.allowed(self.factors(everything)))]
+        return everything[np.asarray(self.allowed(self.factors(jnp.asarray(everything))))]
 
     @checked
     def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:

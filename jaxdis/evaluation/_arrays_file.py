@@ -2,10 +2,10 @@
 
 import collections
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,6 +111,21 @@ def load_arrays(
         given = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
     codes, variances = (_kept(array, given, path, slots) for array in (codes, variances))
     return Arrays(codes, given, variances)
+
+
+def read_files(
+    files: Mapping[str, Path], load: Callable[[Path], Any], refused: dict[str, str] | None
+) -> Iterator[tuple[str, Any]]:
+    """What ``load`` reads of each file. What is wrong with the others goes into ``refused`` if there is one."""
+    for name, path in files.items():
+        try:
+            found = load(path)
+        except ValueError as error:
+            if refused is None:
+                raise
+            refused[name] = str(error).removeprefix(f"{printable(path)}: ")
+        else:
+            yield name, found
 
 
 def grouped(read: Iterable[tuple[str, Arrays | Path]]) -> Iterator[dict[str, Arrays | Path]]:

@@ -149,7 +149,8 @@ def _with_replicates(stage: Stage, member: MemberCodes, shared: Shared, roles: R
         drawn = [None if role is None else replicate(key, role) for key, role in zip(keys, roles, strict=True)]
         own = {}
         for spec in sources:
-            whole, train = (each.version_for(spec) for each in drawn[:2])
+            kind = "halved" if spec.distinct_samples else "weighted" if spec.reads.weights else "drawn"
+            whole, train = (getattr(each, kind) for each in drawn[:2])
             own[spec] = Roles(whole, train, *(each and each.drawn for each in drawn[2:]))
         factors = {spec: (roles.train if spec.reads.test else roles.whole).factors for spec, roles in own.items()}
         prepared = [prepared_for((spec,), draw, factors[spec])[0] for spec in sources]
@@ -209,11 +210,6 @@ class Again(NamedTuple):
     weighted: Sample
     drawn: Sample
     halved: Sample
-
-    def version_for(self, spec: Spec) -> Sample:
-        if spec.distinct_samples:
-            return self.halved
-        return self.weighted if spec.reads.weights else self.drawn
 
 
 def replicate(key: PRNGKeyArray, sample: Sample) -> Again:

@@ -75,34 +75,6 @@ def encode(
     return _in_chunks(program, rows, at_once, _num_members(params), layout, progress)
 
 
-@single_precision
-def decode(
-    method: Method, params, codes, *, batch_size: int | None = None, devices: Sequence[jax.Device] | None = None
-) -> np.ndarray:
-    """Expected images ``[m, n, h, w, c]`` in [0, 1] for codes ``[m, n, d]``, or ``[n, d]`` for every member (``[…, s,
-    d]`` for slots)."""
-    if not decodes(method):
-        raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")
-    check_one_array(codes, "codes")
-    codes = as_numpy(codes, "codes")
-    check_real(codes, "codes")
-    codes = codes.astype(np.float32)
-    m, shape = _num_members(params), code_shape(method, params)
-    codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 1 + len(shape) else codes
-    if codes.ndim != 2 + len(shape) or codes.shape[0] != m or codes.shape[2:] != shape or not codes.size:
-        needed = ", ".join(map(str, shape))
-        raise ValueError(f"codes: must have shape [n, {needed}] or [{m}, n, {needed}], got {codes.shape}")
-    layout = _layout(params, devices)
-    placed = layout.place(params)
-
-    def program(part, start):
-        members = (placed, layout.place(np.swapaxes(part, 0, 1)))
-        return _decode(method, layout, members)
-
-    at_once = checked_value("batch_size", Count | None, batch_size) or images_at_once(method.decode, params, shape)
-    return _in_chunks(program, np.swapaxes(codes, 0, 1), at_once, m, layout)
-
-
 def images_at_once(function: Callable, params, shape: tuple[int, ...]) -> int:
     """How many images in this shape, or their codes, a function takes at a time beside a member."""
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
@@ -296,9 +268,31 @@ class Zoo:
         how = {"batch_size": batch_size, "devices": devices, "summary": summary, "progress": progress}
         return encode(self.config.method, self.params, images, render=render, key=key, **how)
 
+    @single_precision
     def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
-        """Expected images ``[m, n, h, w, c]`` in [0, 1] for codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
-        return decode(self.config.method, self.params, codes, batch_size=batch_size, devices=devices)
+        """Expected images ``[m, n, h, w, c]`` in [0, 1] for codes ``[m, n, d]``, or ``[n, d]`` for every member (``[…,
+        s, d]`` for slots)."""
+        method, params = self.config.method, self.params
+        if not decodes(method):
+            raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")
+        check_one_array(codes, "codes")
+        codes = as_numpy(codes, "codes")
+        check_real(codes, "codes")
+        codes = codes.astype(np.float32)
+        m, shape = _num_members(params), code_shape(method, params)
+        codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 1 + len(shape) else codes
+        if codes.ndim != 2 + len(shape) or codes.shape[0] != m or codes.shape[2:] != shape or not codes.size:
+            needed = ", ".join(map(str, shape))
+            raise ValueError(f"codes: must have shape [n, {needed}] or [{m}, n, {needed}], got {codes.shape}")
+        layout = _layout(params, devices)
+        placed = layout.place(params)
+
+        def program(part, start):
+            members = (placed, layout.place(np.swapaxes(part, 0, 1)))
+            return _decode(method, layout, members)
+
+        at_once = checked_value("batch_size", Count | None, batch_size) or images_at_once(method.decode, params, shape)
+        return _in_chunks(program, np.swapaxes(codes, 0, 1), at_once, m, layout)
 
     def reconstruct(self, images, *, batch_size: int | None = None, devices=None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]``, decoded from the posterior means for images ``[n, h, w, c]``."""

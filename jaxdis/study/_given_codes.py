@@ -16,10 +16,9 @@ import jax
 import numpy as np
 
 from jaxdis._core.files import csv_text, full, is_full, is_zoo, read_json, write_json, write_whole
-from jaxdis._core.options import printable
 from jaxdis._core.store import FILES
 from jaxdis.evaluation import evaluate
-from jaxdis.evaluation._arrays_file import Arrays, grouped, load_arrays, together
+from jaxdis.evaluation._arrays_file import Arrays, grouped, load_arrays, read_files, together
 from jaxdis.evaluation._costs import Size, said_before, seconds_at
 from jaxdis.evaluation._kept import content, opened
 from jaxdis.evaluation._run import turns_of
@@ -256,18 +255,16 @@ def score_files(given: Given, task: Task) -> list[Piece]:
 
 
 def _read(given: Given, files: Mapping[str, Path], refused: dict[str, str]) -> Iterator[tuple[str, Arrays]]:
-    """Each file's arrays; what is wrong with the others goes into ``refused``."""
-    for name, path in files.items():
-        try:
-            if path.is_dir() and is_zoo(path):
-                raise ValueError("must be a file of codes, got a zoo; score it without --out, or encode images by it")
-            arrays = load_arrays(path, **given.reading)
-            if arrays.codes.ndim == 4 or arrays.slots:
-                raise ValueError("must hold codes without slots, got slots; score it without --out")
-        except ValueError as error:
-            refused[name] = str(error).removeprefix(f"{printable(path)}: ")
-            continue
-        yield name, arrays
+
+    def load(path: Path) -> Arrays:
+        if path.is_dir() and is_zoo(path):
+            raise ValueError("must be a file of codes, got a zoo; score it without --out, or encode images by it")
+        arrays = load_arrays(path, **given.reading)
+        if arrays.codes.ndim == 4 or arrays.slots:
+            raise ValueError("must hold codes without slots, got slots; score it without --out")
+        return arrays
+
+    return read_files(files, load, refused)
 
 
 def _scored(given: Given, names: Sequence[str], group: Mapping[str, Arrays], places: Mapping[str, int]) -> Piece:

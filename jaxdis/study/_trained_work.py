@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis._core.files import read_csv_columns, write_csv
+from jaxdis._core.files import csv_text, read_csv_columns
 from jaxdis._core.resources import live_bytes, operations
 from jaxdis._core.store import KINDS, Store, number, publish
 from jaxdis.data import DATASETS
@@ -280,7 +280,7 @@ def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> l
 
 def _write(rows: Sequence[dict], names: Sequence[str], path: Path) -> None:
     """As CSV and, if pyarrow is installed, Parquet for pandas, polars and DuckDB."""
-    write_csv(path, names, rows)
+    csv_text(names, rows, path)
     if importlib.util.find_spec("pyarrow") is None:
         return
     import pyarrow

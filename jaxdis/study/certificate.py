@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core import executor
-from jaxdis._core.files import write_csv
+from jaxdis._core.files import csv_text
 from jaxdis._core.options import Count, Share, check_fields
 from jaxdis._core.precision import single_precision
 from jaxdis._core.store import Store, cell_id, number, publish
@@ -156,7 +156,7 @@ def write_certificate(calibration, certificate: Certificate, out: str | Path) ->
         tables["sizes.csv"] = _sizes(sizes, differences, certificate)
         figures["resources.png"] = plots.resources(sizes, differences, certificate.seconds)
     for name, (head, rows) in tables.items():
-        write_csv(out / name, head, rows)
+        csv_text(head, rows, out / name)
     for name, content in figures.items():
         publish(out / name, png(content), replace=True)
     return [out / name for name in (*tables, *figures)]

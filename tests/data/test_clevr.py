@@ -77,7 +77,7 @@ RIGHT, BEHIND = [0.6563112735748291, 0.7544902563095093], [-0.754490315914154, 0
 
 def pixel(points, eye, side):
     """(row, column) in the crop where points are seen; the center of the first pixel is at (0.5, 0.5)."""
-    right, up, into = np.asarray(clevr.frame(eye)) @ (np.asarray(points) - np.asarray(eye)).T
+    right, up, into = np.asarray(clevr.frame(-eye)) @ (np.asarray(points) - np.asarray(eye)).T
     scale = clevr.PICTURE[1] / 2 / clevr.HALF_WIDTH
     row, column = clevr.PICTURE[0] / 2 - scale * up / into, clevr.PICTURE[1] / 2 + scale * right / into
     return np.stack([row - clevr.CROP_TOP, column - clevr.CROP_LEFT], 1) * (side / clevr.CROP_SIDE)
@@ -90,7 +90,7 @@ def test_the_camera_sees_a_published_scene_where_it_was_seen():
         eye = jnp.asarray(eye, jnp.float32)
         found = pixel(PUBLISHED, eye, clevr.CROP_SIDE)
         row, column = found.T + np.array([[clevr.CROP_TOP], [clevr.CROP_LEFT]])
-        depth = np.asarray((PUBLISHED - np.asarray(eye)) @ np.asarray(clevr.frame(eye)[2]))
+        depth = np.asarray((PUBLISHED - np.asarray(eye)) @ np.asarray(clevr.frame(-eye)[2]))
         return np.stack([1.5 * column, 160 + 1.5 * (row - 120), depth], 1)
 
     # Pixels are whole numbers; a difference step of 0.01 is above the rounding of float32.

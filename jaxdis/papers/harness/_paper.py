@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxdis._core import runtime
-from jaxdis._core.files import read_csv_columns, write_csv
+from jaxdis._core.files import csv_text, read_csv_columns
 from jaxdis._core.precision import single_precision
 from jaxdis._core.store import Store, canonical, number, publish, read_object
 from jaxdis.data import DataSource
@@ -269,13 +269,13 @@ def write(paper: Paper, made: Reproduction) -> Path:
     """The page and its numbers, from what is finished."""
     content = judged(paper.content(made), made)
     path = made.out / "page.html"
-    write_csv(made.out / "tables.csv", CsvRow._fields, (row for beside in content.tables for row in csv_rows(beside)))
+    csv_text(CsvRow._fields, (row for beside in content.tables for row in csv_rows(beside)), made.out / "tables.csv")
     claims = []
     for finding in content.claims:
         for part in finding.parts:
             row = (finding.claim.id, finding.verdict, part.name, *part.interval, part.above, part.below)
             claims.append((*row, finding.verdict_of(part), "; ".join(finding.unmet)))
-    write_csv(made.out / "claims.csv", CLAIM_HEAD, claims)
+    csv_text(CLAIM_HEAD, claims, made.out / "claims.csv")
     publish(path, render(printed_in(paper.package), content, list(made.studies)).encode(), replace=True)
     return path
 

@@ -141,15 +141,12 @@ def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
 
 def share(won: Sequence | np.ndarray) -> Interval:
     """The share of cells that are won, with its exact (Clopper–Pearson) interval at :data:`LEVEL`."""
-    from scipy.stats import beta
+    from scipy.stats import binomtest
 
-    wins, count = int(np.sum(won)), len(won)
-    if count == 0:
+    if len(won) == 0:
         return Interval(math.nan, math.nan, math.nan)
-    tail = (1 - LEVEL) / 2
-    low = beta.ppf(tail, wins, count - wins + 1) if wins else 0.0
-    high = beta.ppf(1 - tail, wins + 1, count - wins) if wins < count else 1.0
-    return Interval(wins / count, float(low), float(high))
+    found = binomtest(int(np.sum(won)), len(won))
+    return Interval(float(found.statistic), *map(float, found.proportion_ci(LEVEL)))
 
 
 def counts(findings: Iterable[Finding]) -> dict[str, int]:

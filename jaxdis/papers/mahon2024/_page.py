@@ -65,9 +65,6 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
     def means(sample):
         return {m: float(np.mean(readings.of(sample, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}
 
-    def lead_over(other):
-        return lambda sample: means(sample)["beta_tc"] - means(sample)[other]
-
     def above_snc(name):
         return by_member(six, lambda sample: readings.share_above(sample[EXISTING[name]], sample["snc"]))
 
@@ -102,7 +99,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         ),
         "nk_marginal": [Part("share of members below .2", marginal, above=0.5)],
         "beta_tc_best_snc_dsprites": [
-            Part(f"β-TCVAE minus {other}", by_seed(rows, lead_over(other)), above=0)
+            Part(f"β-TCVAE minus {other}", by_seed(rows, lambda s, o=other: means(s)["beta_tc"] - means(s)[o]), above=0)
             for _, rows in readings.each_data(readings.of(six, data="dsprites"))
             for other in ("beta", "factor")
         ],

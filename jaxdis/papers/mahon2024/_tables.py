@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis._core.files import write_csv
+from jaxdis._core.files import csv_text
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis._core.kernels.assignment import assign
@@ -340,7 +340,7 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
             publish(path, png(plots.hinton(strength, factors.names)), replace=True)
             paths.append(path)
     table = store.root / "alignment.csv"
-    write_csv(table, ["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"], rows)
+    csv_text(["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"], rows, table)
     return [table, *paths]
 
 
