@@ -3,6 +3,8 @@
 Every function is pure, has static shapes and returns ``(codes, factors)``, so that many seeds need only one ``vmap``.
 """
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -108,15 +110,13 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
 
 
 @checked
-def toy_model(name: str) -> Representation:
+def toy_model(name: Literal["M1", "M2"]) -> Representation:
     """Make the toy models in Mahon et al. 2024, Table 1, as exact populations with 80 equally likely samples.
 
     Two binary factors, two binary codes. The first code agrees with each factor in 75 % of the samples (with both when
     they are equal, with each of them half the time when they differ). The second is a coin flip in ``"M1"``; in
     ``"M2"`` it agrees with the first factor in 70 %.
     """
-    if name not in ("M1", "M2"):
-        raise ValueError(f"name: must be 'M1' or 'M2', got {options.shown(name)}")
     agreeing = {"M1": 5, "M2": 7}[name]
     rows = []
     for a, b in np.ndindex(2, 2):

@@ -138,7 +138,7 @@ def normalized(module: nn.Module, params: dict, statistics: dict, *inputs, train
 Initialization = Literal["glorot", "kaiming", "torch"]
 
 
-def draw(key, shapes, scheme: str):
+def draw(key, shapes, scheme: Initialization):
     """Fill a module's parameter tree.
 
     Args:
@@ -153,8 +153,6 @@ def draw(key, shapes, scheme: str):
         PyTorch takes a transposed convolution's fan-in from its *output* channels, and so do the last two schemes for
         layers named ``transposed…``.
     """
-    if scheme not in ("glorot", "kaiming", "torch"):
-        raise ValueError(f"initialization: must be 'glorot', 'kaiming' or 'torch', got {scheme!r}")
     number = itertools.count()
 
     def layer(path: tuple[str, ...], shapes: dict) -> dict[str, Array]:

@@ -233,10 +233,14 @@ def content(made: Reproduction) -> Content:
     numbers = Numbers.read(finished)
     printed = printed_in(__package__).tables
     models, sampled = ", ".join(numbers.models).replace("_", " "), finished.study.sampling.in_words()
+    # The third smallest importance among each InfoGAN's codes under the forest, as a share.
+    both = zip(finished.parts("forest.importance"), finished.table["model"], strict=True)
+    importances = [part for part, model in both if model == "infogan"]
+    dead = np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in importances])
     return Content(
         f"{models}; {len(numbers.seeds)} seeds, scored on {sampled}.",
         [_images(finished), *differences_in(__package__)],
-        claims(numbers, _dead(finished), small=made.size != "paper"),
+        claims(numbers, dead, small=made.size != "paper"),
         _tables(printed, numbers),
         _figures(made.out / "teapots"),
         levels=_levels(printed["table_1"], numbers),
@@ -259,13 +263,6 @@ def _images(finished: Finished) -> Fact:
     drawn = source is None or not source.checksum
     images = "drawn with one lamp on black" if drawn else "of the official file, of which roles may share some"
     return Fact("§4.1", "teapots whose light and background are not published", images)
-
-
-def _dead(finished: Finished) -> np.ndarray:
-    """The third smallest importance among each InfoGAN's codes under the forest, as a share."""
-    both = zip(finished.parts("forest.importance"), finished.table["model"], strict=True)
-    importances = [part for part, model in both if model == "infogan"]
-    return np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in importances])
 
 
 def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:

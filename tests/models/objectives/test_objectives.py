@@ -1,4 +1,5 @@
 import dataclasses
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ from jaxdis import models
 from jaxdis.models.networks._architectures import Own, begin
 from jaxdis.models.objectives import _losses as losses
 from jaxdis.models.objectives import _losses as table
-from jaxdis.models.objectives._losses import ESTIMATORS
+from jaxdis.models.objectives._losses import Estimator
 from jaxdis.models.training._image_source import as_source
 from tests.models import reference
 
@@ -172,7 +173,7 @@ def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
 
     def regularized(mean):
         whole = terms(mean=mean, log_variance=0.1 * mean, codes=mean + 0.5, num_data=100)
-        of = [dataclasses.replace(whole, estimator=name) for name in ESTIMATORS]
+        of = [dataclasses.replace(whole, estimator=name) for name in get_args(Estimator)]
         return [losses.regularized(each, table.beta_tc_parts(beta=1.0)) for each in of]
 
     sums = jax.jit(regularized)(mean)
