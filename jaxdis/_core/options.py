@@ -123,6 +123,13 @@ def check_fields(value) -> None:
             object.__setattr__(value, field.name, accepted)
 
 
+class CheckedFields:
+    """A frozen dataclass that checks every field against its annotation when it is made."""
+
+    def __post_init__(self):
+        check_fields(self)
+
+
 def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **fields):
     """A dataclass whose positional fields are given, some as Python literals: ``3``, ``0.5``, ``(32, 32)`` or text."""
     types = {

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray, UInt8
 
 from jaxdis._core import random
-from jaxdis._core.options import Count, Natural, check_fields, checked
+from jaxdis._core.options import CheckedFields, Count, Natural, checked
 from jaxdis._core.platforms import on_cpu
 from jaxdis.data._factor_space import MOST_REDRAWS, FactorSpace, Interval, drawn_cells, listed_cells
 from jaxdis.data._scenes import scene_columns
@@ -366,7 +366,7 @@ def parts(factors: Num[Array, "... k"], min_objects: int = LEAST_OBJECTS) -> Par
 
 
 @dataclasses.dataclass(frozen=True)
-class View:
+class View(CheckedFields):
     """What determines a picture's outlines, given factors.
 
     ``rotation``: ``released``: the angle is the factor's value in radians, as in the released code, which draws it from
@@ -376,9 +376,6 @@ class View:
     side: Count = 128
     rotation: Literal["released", "degrees"] = "released"
     min_objects: Count = LEAST_OBJECTS
-
-    def __post_init__(self):
-        check_fields(self)
 
     def solids(self, cut: Parts) -> Solids:
         _, _, _, shape, _, size, rotation, x, y = cut.objects.T

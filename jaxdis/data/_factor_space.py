@@ -18,12 +18,12 @@ from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.options import (
+    CheckedFields,
     Count,
     Natural,
     Positive,
     Range,
     Seed,
-    check_fields,
     checked,
     checked_value,
     listed,
@@ -284,7 +284,7 @@ _FIRST, _SECOND, _STEP = 0x85EBCA6B, 0xC2B2AE35, 0x9E3779B9
 
 
 @dataclasses.dataclass(frozen=True)
-class RandomCells:
+class RandomCells(CheckedFields):
     """A random share of all combinations, the same for every sample with one combination.
 
     Continuous factors' values are distinguished to the last bit, so each sample is its own combination.
@@ -292,9 +292,6 @@ class RandomCells:
 
     share: Annotated[float, Range(0, 1, above=True, below=True)]
     seed: Seed = 0
-
-    def __post_init__(self):
-        check_fields(self)
 
     def __call__(self, factors: Num[Array, "n k"]) -> Bool[Array, " n"]:
         words = factors if jnp.issubdtype(factors.dtype, jnp.integer) else factors.view(jnp.int32)

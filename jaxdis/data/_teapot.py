@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from jaxdis._core.options import check_fields
+from jaxdis._core.options import CheckedFields
 from jaxdis._core.platforms import on_cpu
 from jaxdis.data._factor_space import FactorSpace, Interval
 
@@ -87,7 +87,7 @@ _DENSITY = 1.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Gap:
+class Gap(CheckedFields):
     """Red teapots from above, the combinations that Eastwood & Williams (2018, B.2) leave out for zero-shot transfer.
 
     ``printed``: red > green + 0.15 and elevation > π/4, which is 18.1 % of the space. ``released``: also red > blue +
@@ -95,9 +95,6 @@ class Gap:
     """
 
     rule: Literal["released", "printed"] = "released"
-
-    def __post_init__(self):
-        check_fields(self)
 
     def __call__(self, factors: Num[Array, "n 5"]) -> Bool[Array, " n"]:
         elevation, red, green, blue = factors.T[1:]

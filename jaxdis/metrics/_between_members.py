@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdis._core.arrays import power_of_two_below, product_over_samples, rounding_of, safe_divide
 from jaxdis._core.factorizations import eigh, singular_values
 from jaxdis._core.kernels.assignment import Solver, assign
-from jaxdis._core.options import Positive, Share, check_fields
+from jaxdis._core.options import CheckedFields, Positive, Share
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
@@ -260,7 +260,7 @@ def _agreement(agree, members, finite: Bool[Array, " m"]) -> Agreement:
 
 
 @dataclasses.dataclass(frozen=True)
-class Udr:
+class Udr(CheckedFields):
     """Unsupervised disentanglement ranking for each member among its setting's seeds.
 
     Attributes:
@@ -281,9 +281,6 @@ class Udr:
     )
     errors: ClassVar[tuple[str, ...]] = ()
     axes: ClassVar[dict[str, tuple[str, ...]]] = {}
-
-    def __post_init__(self):
-        check_fields(self)
 
     def describe(self) -> dict:
         return {"of_seeds": "udr", **dataclasses.asdict(self)}

@@ -125,6 +125,9 @@ class Metric:
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.specs))})"
+
     @property
     def summary(self) -> str:
         return self.about.question if self.about else self.specs[-1].summary
@@ -231,9 +234,6 @@ class Blend(Metric):
         object.__setattr__(self, "score", _resolve(self.score, SCORES, "score"))
         self._know(self.relation, self.score)
 
-    def __repr__(self) -> str:
-        return f"Blend({self.relation!r}, {self.score!r})"
-
     def with_options(self, **options: Any) -> "Blend":
         """The same metric with options for its relation or its score.
 
@@ -271,9 +271,6 @@ class Direct(Metric):
         if not isinstance(self.function, Spec):
             raise ValueError(f"function: must be a Spec, such as Spec(my_metric), got {shown(self.function)}")
         self._know(self.function)
-
-    def __repr__(self) -> str:
-        return f"Direct({self.function!r})"
 
     def with_options(self, **options: Any) -> "Direct":
         return dataclasses.replace(self, function=self.function.with_options(**options))

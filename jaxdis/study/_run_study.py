@@ -50,6 +50,7 @@ class Work(Protocol):
 
     def describe(self) -> dict:
         """The identity of the study's directory."""
+        return self.study.describe()
 
     def wanted(self) -> dict[str, set[str]]:
         """Ids of all cells, by kind."""
@@ -67,7 +68,8 @@ class Work(Protocol):
         """Write the tables that are derived from all cells; returns the path of the first."""
 
     def report(self, store: Store) -> Path:
-        """Write the report from the tables; returns its path."""
+        """Write the report from the tables; returns its path. The tables themselves, if there is no other."""
+        return self.finish(store)
 
     def digest(self, store: Store) -> Digest | None:
         """A short table to print once all cells are there; None if there is none."""

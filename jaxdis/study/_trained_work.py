@@ -30,7 +30,7 @@ from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._train import begin, resolved_config, update
 from jaxdis.study import _compute_cells
 from jaxdis.study._definition import ROLES, Member, Study, Training, cells
-from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, status, work_of
+from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, Work, status, work_of
 from jaxdis.study.report._answer import digest
 from jaxdis.study.report._subject import Subject
 
@@ -164,7 +164,7 @@ TRAIN_BATCH = 16
 SCORE_BATCH = 64
 
 
-class TrainedWork:
+class TrainedWork(Work):
     """See :class:`jaxdis.study.Work`."""
 
     def __init__(self, study: Study):
@@ -173,9 +173,6 @@ class TrainedWork:
     @functools.cached_property
     def _members(self) -> list[Member]:
         return list(cells(self.study))
-
-    def describe(self) -> dict:
-        return self.study.describe()
 
     def wanted(self) -> dict[str, set[str]]:
         return {

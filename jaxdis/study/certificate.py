@@ -28,7 +28,7 @@ from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._metric import ASPECTS, TRAIN_SHARE, Column, prepared_for, sources_of
 from jaxdis.metrics._plan import Plan, plan_of
 from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES
-from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, run
+from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, Work, run
 from jaxdis.study._trained_work import RECORD_BYTES, score_seconds
 
 __all__ = ["Calibration", "CalibrationWork", "Certificate", "Response", "calibrate", "responses"]
@@ -417,15 +417,12 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
     return {name: scalars(result) for name, result in results.items()}
 
 
-class CalibrationWork:
+class CalibrationWork(Work):
     """See :class:`jaxdis.study.Work`. A batch's members are a part's number and metric names."""
 
     def __init__(self, study: Calibration):
         self.study = study
         self._parts = study.parts()
-
-    def describe(self) -> dict:
-        return self.study.describe()
 
     def wanted(self) -> dict[str, set[str]]:
         return {"score": {name for part in self._parts for name in self._ids(part).values()}}
@@ -456,9 +453,6 @@ class CalibrationWork:
             return None
         title = "How far each aspect moves each score from low to high"
         return Digest(title, *short_response_table(certificate), "* responds to it")
-
-    def report(self, store: Store) -> Path:
-        return self.finish(store)
 
     def certificate(self, store: Store) -> Certificate:
         """All scores, from the records."""

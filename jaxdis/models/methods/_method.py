@@ -46,7 +46,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
-from jaxdis._core.options import Positive, Range, check_fields, shown
+from jaxdis._core.options import CheckedFields, Positive, Range, check_fields, shown
 from jaxdis.codes import Posterior
 
 _WAY_OUT = "pass a transformation of optax, or a function learning rate → transformation such as optax.lion"
@@ -54,13 +54,10 @@ Decay = Annotated[float, Range(0, 1, below=True)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Optimizer(abc.ABC):
+class Optimizer(CheckedFields, abc.ABC):
     """Static settings of an optimizer; one that ``has_own_rate`` does not read the hyperparameter."""
 
     has_own_rate: ClassVar[bool] = False
-
-    def __post_init__(self):
-        check_fields(self)
 
     @abc.abstractmethod
     def transformation(self) -> optax.GradientTransformation:

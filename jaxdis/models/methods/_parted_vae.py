@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
-from jaxdis._core.options import Count, Entries, Level, Natural, NonNegative, Positive, Units, check_fields
+from jaxdis._core.options import CheckedFields, Count, Entries, Level, Natural, NonNegative, Positive, Units
 from jaxdis.codes import Posterior
 from jaxdis.models.methods._labelled_partition import check_labels
 from jaxdis.models.methods._method import Adam, Method, Variant, about_of, accepted
@@ -31,7 +31,7 @@ class PlateauState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Plateau:
+class Plateau(CheckedFields):
     """PyTorch's ``ReduceLROnPlateau`` with a relative threshold, stepped by every epoch's mean loss.
 
     An epoch is better if its loss is below ``best · (1 − threshold)``. After more than ``patience`` epochs in a row
@@ -44,9 +44,6 @@ class Plateau:
     cooldown: Natural = 4
     factor: Level = 0.5
     smallest_change: NonNegative = 1e-7
-
-    def __post_init__(self):
-        check_fields(self)
 
     def begin(self) -> PlateauState:
         zero = jnp.zeros((), jnp.int32)

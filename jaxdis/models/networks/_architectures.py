@@ -35,7 +35,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core import random
 from jaxdis._core.kernels import convolution
-from jaxdis._core.options import Count, NonNegative, Units, check_fields, checked
+from jaxdis._core.options import CheckedFields, Count, NonNegative, Units, check_fields, checked
 
 Dense = nn.Dense
 Lstm = nn.OptimizedLSTMCell
@@ -237,7 +237,7 @@ class Functions(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Own:
+class Own(CheckedFields):
     """Three functions as a network, with a name.
 
     Attributes:
@@ -253,9 +253,6 @@ class Own:
     decode: Callable[..., Any]
     name: str = "own"
     image_shape: tuple[int, int, int] | None = None
-
-    def __post_init__(self):
-        check_fields(self)
 
     def description(self) -> dict:
         return {"type": "Own", "name": self.name, "image_shape": list(self.image_shape or ())}

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from jaxdis._core.options import Count, check_fields
+from jaxdis._core.options import CheckedFields, Count
 from jaxdis.data import DataSource
 from jaxdis.metrics import Blend, Direct, Metric
 from jaxdis.models import LabelledPartition, Method, Mlp, Pca, Stacks, Vae, WeakDe
@@ -24,7 +24,7 @@ HALF_SIZE = DataSource(options=(("pool", 2),))
 
 
 @dataclasses.dataclass(frozen=True)
-class Scale:
+class Scale(CheckedFields):
     """What a reproduction changes in the studies and pieces of a size; None and empty leave them as they are.
 
     Attributes:
@@ -44,9 +44,6 @@ class Scale:
     samples: Count | None = None
     network: Literal["small"] | None = None
     metrics: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        check_fields(self)
 
     def within(self, other: "Scale") -> "Scale":
         """Take what this scale leaves open from another one."""
