@@ -1,24 +1,26 @@
 """How many samples a ranking of models needs: ``python -m benchmarks.rankings FOLDER`` trains, scores and counts.
 
 On each of three data sets, 45 perceptrons (three objectives, five strengths, three seeds) are trained on pictures that
-are 32 pixels wide. Their ranking by each metric on a few samples is compared with that on many others. This takes an
-hour on two cores; the same command resumes it, since trainings have checkpoints and scores are kept in the folder.
-With ``--page FILE`` it writes the page of the results.
+are 32 pixels wide. Their ranking by each column on a few samples is compared with that on many others. This takes some
+hours; the same command resumes it, since trainings have checkpoints and scores are kept in the folder. The scores are
+written to ``rankings.npz``; ``--page FILE`` writes the page of what follows from them, with its figures.
 """
 
 import argparse
-import itertools
-import json
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import matplotlib
 import numpy as np
 
 import jaxdis
-from jaxdis._core.files import write_json, write_text
+from jaxdis import plots
+from jaxdis._core.files import read_arrays, write_arrays, write_text
 from jaxdis.metrics._plan import lower_is_better
 
+RECORD = Path(__file__).with_suffix(".npz")
 SWEEP = {
     "beta": {"beta": [0.02, 0.25, 1.0, 2.0, 4.0], "learning_rate": 1e-3},
     "beta_tc": {"beta": [2.0, 4.0, 8.0, 16.0, 32.0], "learning_rate": 1e-3},
@@ -27,14 +29,27 @@ SWEEP = {
 SEEDS, UPDATES = 3, 5_000
 DATA = ("dsprites", "shapes3d", "teapots")
 TRAINED_ON, LARGE = 10_000, 5_000
+BINS = 10
 # Samples, and how many times so many are drawn from those that the large ranking does not use.
 DRAWS = {100: 5, 300: 5, 1000: 5, 2500: 2, 5000: 1}
-BINS = 10
-METRICS = (
-    "mig", "mig_sup", "dcimig", "med", "modularity", "sap", "sap_r2", "mcc", "explicitness", "dci_forest",
-    "dci_logistic", "dci_lasso", "r2_linear", "linear_probe", "edi", "jemmig",
+# Rows whose learners take a second a model are scored on fewer draws, and those that take longer on none.
+SLOW_DRAWS = {100: 2, 300: 2, 1000: 2, 2500: 1}
+SLOW = ("linear_probe", "dci_forest", "unibound", "dci_es", "mlp_probe", "nk")
+LEFT_OUT = ("structured", "downstream_trees", "dci")
+QUICK = tuple(name for name in jaxdis.METRICS if name not in {*SLOW, *LEFT_OUT})
+BINNED = ("mig", "mig_sup", "dcimig", "modularity")
+# What the figures show.
+CURVES = (
+    "mcc", "mig", "modularity", "dci_forest.disentanglement", "explicitness", "mlp_probe", "nk", "edi.modularity",
+    "irs", "sap",
 )  # fmt: skip
-VARIANTS = {f"{name}, {bins} bins": (name, {"bins": bins}) for name in ("mig", "modularity") for bins in (10, 40)}
+MAPPED = (
+    "mig", "mig, 10 bins", "mig, 40 bins", "mig_ksg", "modularity", "modularity, 10 bins", "modularity, 40 bins",
+    "mcc", "sap", "sap_r2", "dci, histogram.disentanglement", "dci_forest.disentanglement",
+    "dci_logistic.disentanglement", "dci_lasso.disentanglement", "edi.modularity", "explicitness", "linear_probe",
+    "mlp_probe", "nk",
+)  # fmt: skip
+HOURS = 3
 # A ranking is taken for that of many samples when Kendall's τ between both is at least this.
 ENOUGH = 0.9
 RESAMPLES = 500
@@ -67,22 +82,29 @@ def codes_of(data: str, folder: Path) -> tuple[np.ndarray, jaxdis.Factors, tuple
     return np.asarray(zoo.encode(images).mean), factors, zoo.labels
 
 
-def scores_of(codes, factors, store: Path) -> dict[str, dict[int, np.ndarray]]:
-    """Of each column, the scores ``[draws, 45]`` by how many samples; under 0 those on the other samples."""
-    plan = {name: jaxdis.METRICS[name] for name in METRICS}
-    plan |= {name: jaxdis.METRICS[of].with_options(**options) for name, (of, options) in VARIANTS.items()}
-    found: dict[str, dict[int, list]] = {}
-    rows = [(0, np.arange(LARGE))]
-    for count, draws in DRAWS.items():
-        for draw in range(draws):
-            order = np.random.default_rng(draw).permutation(LARGE)[:count]
-            rows.append((count, LARGE + np.sort(order)))
-    for count, chosen in rows:
-        given = codes[:, chosen], factors.take(jnp.asarray(chosen))
-        scores = jaxdis.evaluate(*given, plan, 0, store=store, progress=True)
-        for column, values in scores.items():
-            found.setdefault(column, {}).setdefault(count, []).append(values)
-    return {column: {count: np.array(values) for count, values in of.items()} for column, of in found.items()}
+def plans() -> list[tuple[dict, dict[int, int]]]:
+    """Metrics by the column's name, with how many draws they are scored on; quick ones first."""
+    quick = {name: jaxdis.METRICS[name] for name in QUICK}
+    for bins in (10, 40):
+        quick |= {f"{name}, {bins} bins": jaxdis.METRICS[name].with_options(bins=bins) for name in BINNED}
+    histogram = {"dci, histogram": jaxdis.METRICS["dci"].with_options(splitter="histogram")}
+    slow = [histogram, *({name: jaxdis.METRICS[name]} for name in SLOW)]
+    return [(quick, DRAWS), *((plan, SLOW_DRAWS) for plan in slow)]
+
+
+def scores_of(codes, factors, plan: dict, draws: dict[int, int], store: Path) -> dict[str, np.ndarray]:
+    """Of each column the scores ``[1 + draws, 45]``: on the large part first, then on draws from the other."""
+    parts = [np.arange(LARGE)]
+    for count, seed in drawings(draws):
+        parts.append(LARGE + np.sort(np.random.default_rng(seed).permutation(LARGE)[:count]))
+    given = [(codes[:, chosen], factors.take(jnp.asarray(chosen))) for chosen in parts]
+    scores = [jaxdis.evaluate(*each, plan, 0, store=store, progress=True) for each in given]
+    return {column: np.array([each[column] for each in scores], np.float32) for column in scores[0]}
+
+
+def drawings(draws: dict[int, int]) -> list[tuple[int, int]]:
+    """Samples and seed of each draw."""
+    return [(count, seed) for count, times in draws.items() for seed in range(times)]
 
 
 def agreement(one: np.ndarray, other: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -108,65 +130,62 @@ def needed(taus: dict[int, np.ndarray]) -> np.ndarray:
     return found
 
 
-def summary(scores: dict[str, dict[str, dict[int, np.ndarray]]]) -> dict:
-    """By column: τ at each number of samples, and the samples needed with a 95 % interval over models and draws."""
-    rng, rows = np.random.default_rng(0), {}
-    columns = [column for column in scores[DATA[0]] if all(column in scores[data] for data in DATA)]
-    for column in columns:
-        of_data = {}
-        for data in DATA:
-            large = scores[data][column][0][0]
-            if not np.isfinite(large).all() or np.ptp(large) == 0:
-                continue
-            chosen = rng.integers(0, len(large), (RESAMPLES, len(large)))
-            chosen[0] = np.arange(len(large))
-            taus = {}
-            for count, draws in DRAWS.items():
-                each = np.stack([agreement(scores[data][column][count][draw], large, chosen) for draw in range(draws)])
-                picked = rng.integers(0, draws, (draws, RESAMPLES))
-                picked[:, 0] = np.arange(draws)
-                taus[count] = np.take_along_axis(each, picked, axis=0).mean(0)
-            of_data[data] = taus
-        if of_data:
-            mean = {count: np.mean([taus[count] for taus in of_data.values()], axis=0) for count in DRAWS}
-            ends = {data: needed(taus) for data, taus in (*of_data.items(), ("all", mean))}
-            rows[column] = {
-                "tau": {str(count): round(float(values[0]), 3) for count, values in mean.items()},
-                "needed": {data: interval(values) for data, values in ends.items()},
-                "error": lower_is_better(column),
-            }
-    return rows
+def taus_of(scores: np.ndarray, rng: np.random.Generator) -> dict[int, np.ndarray] | None:
+    """By samples, τ with the large ranking, the mean over draws; first of all models, then of resamples of both."""
+    draws = {1 + len(drawings(draws)): draws for draws in (DRAWS, SLOW_DRAWS)}[len(scores)]
+    large, taus = scores[0], {}
+    if not np.isfinite(large).all() or np.ptp(large) == 0:
+        return None
+    chosen = rng.integers(0, len(large), (RESAMPLES, len(large)))
+    chosen[0] = np.arange(len(large))
+    for count, times in draws.items():
+        rows = [row for row, (each, _) in enumerate(drawings(draws), 1) if each == count]
+        each = np.stack([agreement(scores[row], large, chosen) for row in rows])
+        picked = rng.integers(0, times, (times, RESAMPLES))
+        picked[:, 0] = np.arange(times)
+        taus[count] = np.take_along_axis(each, picked, axis=0).mean(0)
+    return taus
 
 
-def interval(values: np.ndarray) -> list[float | None]:
-    """The value on all models, and the 2.5 and 97.5 % quantiles over resamples; None for more than were tried."""
-    ends = [values[0], *np.quantile(values, [0.025, 0.975], method="nearest")]
-    return [None if np.isinf(end) else float(f"{end:.2g}") for end in ends]
+class Row(NamedTuple):
+    """A column: τ at each number of samples, the mean over data sets, and from how many samples on it is enough."""
+
+    name: str
+    taus: dict[int, np.ndarray]
+    needed: dict[str, list[float]]
 
 
-def agreements_between(scores: dict) -> dict[str, float]:
-    """Kendall's τ between the large rankings by two columns, the mean over data sets."""
-    found, whole = {}, np.arange(len(next(iter(scores[DATA[0]].values()))[0][0]))[None]
-    for one, other in itertools.combinations(("mig", "sap", "dci_forest.disentanglement", "modularity", "mcc"), 2):
-        signs = [float(agreement(scores[d][one][0][0], scores[d][other][0][0], whole)[0]) for d in DATA]
-        found[f"{one}, {other}"] = round(float(np.mean(signs)), 2)
-    return found
+def rows_of(record: dict[str, np.ndarray]) -> list[Row]:
+    """Columns that rank models on each data set, those that need the fewest samples first."""
+    rng, rows = np.random.default_rng(0), []
+    for column in dict.fromkeys(name.split("/")[1] for name in record):
+        taus = {data: taus_of(record[f"{data}/{column}"], rng) for data in DATA if f"{data}/{column}" in record}
+        if len(taus) == len(DATA) and None not in taus.values():
+            mean = {count: np.mean([each[count] for each in taus.values()], axis=0) for count in taus[DATA[0]]}
+            ends = {data: interval(needed(each)) for data, each in ({"all": mean} | taus).items()}
+            rows.append(Row(column, mean, ends))
+    return sorted(rows, key=lambda row: (row.needed["all"][0], -row.taus[1000][0]))
+
+
+def interval(values: np.ndarray) -> list[float]:
+    """The value on all models, and the 2.5 and 97.5 % quantiles over resamples; infinite for more than were tried."""
+    return [values[0], *np.quantile(values, [0.025, 0.975], method="nearest")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--page", type=Path)
     arguments = parser.parse_args()
-    record = Path(__file__).with_suffix(".json")
-    if arguments.page is None:
-        scores = {}
-        for data in DATA:
-            codes, factors, _ = codes_of(data, arguments.folder)
-            scores[data] = scores_of(codes, factors, arguments.folder / "scores")
-        write_json(record, {"columns": summary(scores), "between": agreements_between(scores)})
+    if arguments.page is not None:
+        write_page(arguments.page, read_arrays(RECORD)[1])
         return
-    write_text(arguments.page, page(json.loads(record.read_text())))
+    record, given = {}, {data: codes_of(data, arguments.folder) for data in DATA}
+    for plan, draws in plans():
+        for data in DATA:
+            scores = scores_of(*given[data][:2], plan, draws, arguments.folder / "scores")
+            record |= {f"{data}/{column}": values for column, values in scores.items()}
+        write_arrays(RECORD, {}, record)
 
 
 PROSE = """# How many samples does a ranking need?
@@ -178,61 +197,105 @@ Models are ranked by a metric on some samples. Would other samples rank them ali
 ({data}), {models} autoencoders were trained (perceptrons on pictures 32 pixels wide: β-VAE, β-TCVAE and DIP-VAE-II,
 five strengths, three seeds). Their ranking on few samples is compared with that on {large:,} others, by Kendall's
 τ-b, the mean over draws and data sets. *Needed* is from how many samples on τ is at least {enough}, on a line over
-logarithms between the numbers that were tried, with a 95 % interval over models and draws; "more" means more than
-{most:,}. Columns in brackets are the three data sets apart.
+logarithms between the numbers that were tried, with a 95 % interval over models and draws. ">" means more than were
+tried, and "≤" that the fewest suffice. Columns in brackets are the three data sets apart.
 
 {table}
 
-{rows} columns in all. {sentences}
+{sentences}
+
+![τ with the ranking on other samples grows with their number, for {curves} columns.](_static/{stem}_samples.svg)
+
+The bands are one standard deviation over resamples of the models. Which metric, bins or learner is chosen changes a
+ranking as well. τ between columns on the {large:,} samples, in hundredths, the mean over data sets:
+
+![A matrix of numbers, one row and one column for each of {mapped} columns.](_static/{stem}_between.svg)
 
 These are models of one kind, after {updates:,} updates, and factors with up to 40 classes; teapots' continuous
-factors are cut into ten. A ranking of models that differ less needs more samples. The numbers are repeated by
+factors are cut into ten. A ranking of models that differ less needs more samples. {left_out} The numbers are repeated
+by
 
 ```sh
 python -m benchmarks.rankings FOLDER
+python -m benchmarks.rankings --page notebooks/rankings.md
 ```
 
-which takes an hour on two cores, may be stopped, and keeps scores in FOLDER/scores: {{doc}}`thousands`. To see what
-your own models need, call `jaxdis.sample_curve(codes, factors, "mig")`, or `jaxdis.sensitivity` with `samples=`.
+which takes {hours} CPU hours, may be stopped, and keeps scores in FOLDER/scores: {{doc}}`thousands`. All scores of the
+models are in `benchmarks/rankings.npz`. To see what your own models need, call
+`jaxdis.sample_curve(codes, factors, "mig")`, or `jaxdis.sensitivity` with `samples=`.
 
 Next: {{doc}}`how_sensitive`
 """
 
 
-def page(record: dict) -> str:
-    """The table of all columns, those that need the fewest samples first, and what follows."""
-    rows = sorted(record["columns"].items(), key=lambda row: -sum(row[1]["tau"].values()))
-    counts = [str(count) for count in DRAWS]
-    head = ["column", *(f"τ at {int(count):,}" for count in counts), "needed", *(f"({data})" for data in DATA)]
+def write_page(path: Path, record: dict[str, np.ndarray]) -> None:
+    """The table of all columns, what follows, and two figures beside the page."""
+    rows = rows_of(record)
+    counts = sorted(set(DRAWS))
+    head = ["column", "needed", *(f"({data})" for data in DATA), *(f"τ at {count:,}" for count in counts)]
     lines = [
         [
-            f"`{name}`" if "," not in name else name,
-            *(f"{row['tau'][count]:.2f}".replace("0.", ".", 1) for count in counts),
-            in_words(row["needed"]["all"]),
-            *(in_words(row["needed"][data]).split(" ")[0] if data in row["needed"] else "" for data in DATA),
+            f"`{row.name}`" if "," not in row.name else row.name,
+            in_words(row, "all"),
+            *(in_words(row, data).split(" ")[0] for data in DATA),
+            *(f"{row.taus[count][0]:.2f}".replace("0.", ".", 1) if count in row.taus else "" for count in counts),
         ]
-        for name, row in rows
+        for row in rows
     ]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines))
-    enough = [name for name, row in rows if (row["needed"]["all"][0] or np.inf) <= 1000]
-    never = [name for name, row in rows if row["needed"]["all"][0] is None]
-    between = [f"| `{pair.replace(', ', '` and `')}` | {value:.2f} |" for pair, value in record["between"].items()]
-    sentences = [
-        f"With 1,000 samples, {len(enough)} of them rank models as {LARGE:,} others do; {len(never)} do not with "
-        f"{max(DRAWS):,}.",
-        f"Rankings by two metrics agree less, on all {LARGE:,}:\n\n| metrics | τ |\n| --- | --- |",
+    enough = sum(row.needed["all"][0] <= 1000 for row in rows)
+    never = sum(np.isinf(row.needed["all"][0]) for row in rows)
+    sentences = (
+        f"Of {len(rows)} columns, {enough} rank models with 1,000 samples as {LARGE:,} others do, and {never} do not "
+        "with as many as were tried."
+    )
+    curves, mapped = ([name for name in names if f"{DATA[0]}/{name}" in record] for names in (CURVES, MAPPED))
+    taus = {row.name: row.taus for row in rows}
+    shown = {name: taus[name] for name in curves}
+    common = sorted(set.intersection(*(set(each) for each in shown.values())))
+    values = {name: np.stack([each[count] for count in common]) for name, each in shown.items()}
+    figure = plots.curves(common, values, "samples", "τ with the ranking on other samples")
+    figure.axes[0].set(xscale="log", xticks=common, xticklabels=[f"{count:,}" for count in common])
+    figure.axes[0].axhline(ENOUGH, color="gray", lw=0.8, ls=":")
+    save(figure, path, "samples")
+    whole = np.arange(len(record[f"{DATA[0]}/{mapped[0]}"][0]))[None]
+    between = [
+        [np.mean([agreement(*(sign(n) * record[f"{d}/{n}"][0] for n in pair), whole)[0] for d in DATA]) for pair in row]
+        for row in ([(one, other) for other in mapped] for one in mapped)
     ]
-    words = " ".join(sentences) + "\n" + "\n".join(between)
-    return PROSE.format(
+    save(plots.rank_map(between, mapped), path, "between")
+    left_out = "Not among the columns are " + ", ".join(f"`{name}`" for name in LEFT_OUT) + ", which take longest."
+    page = PROSE.format(
         data=", ".join(DATA), models=SEEDS * sum(len(next(iter(s.values()))) for s in SWEEP.values()), large=LARGE,
-        enough=ENOUGH, most=max(DRAWS), table=table, rows=len(rows), sentences=words, updates=UPDATES,
+        enough=ENOUGH, table=table, sentences=sentences, updates=UPDATES, stem=path.stem, left_out=left_out,
+        curves=len(curves), mapped=len(mapped), hours=HOURS,
     )  # fmt: skip
+    write_text(path, page)
 
 
-def in_words(ends: list[float | None]) -> str:
+def sign(column: str) -> int:
+    """−1 for errors, which are best when they are low."""
+    return -1 if lower_is_better(column.split(",")[0]) else 1
+
+
+def save(figure, page: Path, name: str) -> None:
+    """Write a figure beside a page, the same bytes for the same numbers."""
+    with matplotlib.rc_context({"svg.hashsalt": "0"}):
+        figure.savefig(page.parent / f"_static/{page.stem}_{name}.svg", metadata={"Date": None}, bbox_inches="tight")
+
+
+def in_words(row: Row, data: str) -> str:
     """``420 (300 to 900)``."""
-    value, low, high = (f"{end:,.0f}" if end is not None else "more" for end in ends)
-    return f"{value} ({low} to {high})"
+    fewest, most = min(row.taus), max(row.taus)
+    words = (
+        f"> {most:,}".replace(" ", "\u00a0") if np.isinf(end) else f"≤\u00a0{fewest}" if end <= fewest else rounded(end)
+        for end in row.needed[data]
+    )
+    return "{} ({} to {})".format(*words)
+
+
+def rounded(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.0f}"
 
 
 if __name__ == "__main__":

@@ -294,13 +294,19 @@ def read_object(path: Path) -> dict:
         raise StoreError(f"{error}; {_ADVICE}") from None
 
 
-def scored_files(folder: Path) -> dict[str, Path]:
-    """The files whose scores a folder holds, by name; none for anything else."""
+def scored(folder: Path) -> dict | None:
+    """What `jaxdis score --out` says of a folder; None for anything else.
+
+    ``files``: paths by name; ``metrics``: as in the shell; ``reading``: arguments that read each file; ``test``: the
+    file of held-out samples; ``seed``.
+    """
     path = folder / FILES
     if not path.is_file():
-        return {}
+        return None
     try:
-        return {name: Path(place) for name, (place, _) in read_object(path)["files"].items()}
+        record = read_object(path)
+        found = {name: Path(place) for name, (place, _) in record["files"].items()}
+        return {name: record[name] for name in ("metrics", "reading", "test", "seed")} | {"files": found}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(f"{path}: is damaged ({error}); `jaxdis score --out` writes it again") from None
 

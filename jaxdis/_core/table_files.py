@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxdis._core.files import open_regular
 from jaxdis._core.options import printable, shown, some_of
-from jaxdis._core.store import scored_files
+from jaxdis._core.store import scored
 
 # What separates the columns of each kind of text; of .txt, what its first line holds.
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": ""}
@@ -115,7 +115,7 @@ def format_of(path: Path, read: Collection[str], array: str, advice: str = "") -
 def matching(texts: Sequence[str | Path]) -> list[Path]:
     """Paths, those that match patterns, and those whose scores a folder holds, each listed once; at least one."""
     paths = [path for text in map(str, texts) for path in (sorted(glob.glob(text)) or [text])]
-    paths = [file for path in paths for file in (scored_files(Path(path)).values() or [path])]
+    paths = [file for path in paths for file in (scored(Path(path)) or {"files": {0: path}})["files"].values()]
     if not paths:
         raise ValueError("files: must have at least one file, got none")
     return list(dict.fromkeys(map(Path, paths)))

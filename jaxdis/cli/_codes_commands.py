@@ -9,7 +9,7 @@ from typing import Literal
 import tyro
 
 from jaxdis._core.files import read_csv_columns
-from jaxdis._core.store import scored_files
+from jaxdis._core.store import scored
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._terminal import number
@@ -44,7 +44,7 @@ class Show:
     cache: Cache = None
 
     def run(self) -> None:
-        if scored_files(self.file):
+        if scored(self.file) is not None:
             from jaxdis.cli._score_tables import print_members
 
             columns = read_csv_columns(self.file / "results.csv")
@@ -196,9 +196,14 @@ def _page_of_comparison(found) -> str:
     return page("Comparison of scores", [("Numbers", table_of(rows))], opening, note="")
 
 
-def _store_of(files: tuple[str, ...]) -> str | None:
+def _scored_folder(files: tuple[str, ...]) -> Path | None:
     """The folder of scores that a command is given, whose numbers it need not compute again."""
-    return files[0] if len(files) == 1 and scored_files(Path(files[0])) else None
+    return Path(files[0]) if len(files) == 1 and scored(Path(files[0])) is not None else None
+
+
+def _metrics_of(texts: tuple[str, ...], folder: Path | None) -> tuple[str, ...]:
+    """The metrics that are asked for; by default the standard ones, or those of a folder of scores."""
+    return texts or (("standard",) if folder is None else tuple(scored(folder)["metrics"]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,20 +222,21 @@ class Report:
     meta: Path | None = None
     """CSV file with a row per model."""
     factors: Path | None = None
-    """Factors, if files hold codes alone."""
-    metrics: tuple[str, ...] = ("standard",)
-    """Names of `jaxdis list metrics`, all, or standard. Options are written as mig:bins=30."""
+    """Factors, if files hold codes alone; those of a folder of scores are known."""
+    metrics: tuple[str, ...] = ()
+    """Names of `jaxdis list metrics`, all, or standard; by default standard, or those of the folder of scores.
+    Options are written as mig:bins=30."""
     images: Path | None = None
     """.npy of the images [samples, height, width, channels] of the same samples, to show what codes encode."""
     title: str = "Which representation is disentangled?"
     """Title of the page."""
-    seed: int = 0
-    """Random seed."""
+    seed: int | None = None
+    """Random seed; 0, or that of the folder of scores, by default."""
     cache: Cache = None
 
     def run(self) -> None:
         from jaxdis.cli._metric_texts import plan_of_texts
-        from jaxdis.encoders import load
+        from jaxdis.encoders._load import load, load_scored
         from jaxdis.evaluation import evaluate
         from jaxdis.evaluation._comparison import with_metadata
         from jaxdis.study.report._report import write_codes_report
@@ -239,19 +245,22 @@ class Report:
         if self.out.exists() and not self.out.is_dir():
             raise ValueError(f"--out: must be a folder, got the file {self.out}")
         terminal.start(self.cache)
-        plan = plan_of_texts(self.metrics)
-        codes, factors, names = load(self.files, self.factors)
-        codes, store = codes if codes.ndim == 3 else codes[None], _store_of(self.files)
+        folder = _scored_folder(self.files)
+        texts = _metrics_of(self.metrics, folder)
+        plan = plan_of_texts(texts)
+        loaded, how = (load(self.files, self.factors), {}) if folder is None else load_scored(folder, self.factors)
+        codes, factors, names = loaded
+        codes = codes if codes.ndim == 3 else codes[None]
         members = [{"member": name} for name in names]
         members = members if self.meta is None else with_metadata(members, self.meta)
         terminal.first_sign("scoring")
         images = self._images(codes.shape[1])
-        metrics = "standard" if self.metrics == ("standard",) else plan
-        how = {"store": store, "numbers": None if store is None else [0] * len(codes)}  # as `jaxdis score` has it
-        scores = evaluate(codes, factors, metrics, self.seed, members=members, progress=True, **how)
-        scored = {n: metric for n, metric in plan.items() if any(column.metric == n for column in scores)}
+        metrics = "standard" if texts == ("standard",) else plan
+        seed = self.seed if self.seed is not None else 0 if folder is None else scored(folder)["seed"]
+        scores = evaluate(codes, factors, metrics, seed, members=members, progress=True, **how)
+        used = {n: metric for n, metric in plan.items() if any(column.metric == n for column in scores)}
         self.out.mkdir(parents=True, exist_ok=True)
-        path = write_codes_report(self.out, scores, scored, codes, factors, self.title, images)
+        path = write_codes_report(self.out, scores, used, codes, factors, self.title, images)
         terminal.write_line(f"table:  {self.out / 'results.csv'}")
         terminal.write_line(f"report: {path.resolve().as_uri()}")
 
@@ -278,9 +287,10 @@ class Sensitivity:
     """Files of codes, patterns such as 'runs/*.npz', or the folder of a zoo or of `jaxdis score --out`.
     The latter keeps what is computed, so that a run which is stopped goes on."""
     factors: Path | None = None
-    """Factors, if files hold codes alone."""
-    metrics: tuple[str, ...] = ("standard",)
-    """Names of `jaxdis list metrics`, or standard. Options that stay are written as mig:bins=30."""
+    """Factors, if files hold codes alone; those of a folder of scores are known."""
+    metrics: tuple[str, ...] = ()
+    """Names of `jaxdis list metrics`, or standard; by default standard, or those of the folder of scores.
+    Options that stay are written as mig:bins=30."""
     options: tuple[str, ...] = ()
     """Values to try for options of the metrics, such as bins=10,20,50."""
     samples: tuple[int, ...] = ()
@@ -298,17 +308,19 @@ class Sensitivity:
     def run(self) -> None:
         from jaxdis._core.files import write_text
         from jaxdis.cli._metric_texts import plan_of_texts, values_of_texts
-        from jaxdis.encoders import load
+        from jaxdis.encoders._load import load, load_scored
         from jaxdis.evaluation import sensitivity
 
         terminal.check_outputs({"--csv": self.csv, "--out": self.out}, map(Path, self.files))
         if self.out is not None:
             terminal.check_pictures()
         terminal.start(self.cache)
-        plan, options = plan_of_texts(self.metrics), values_of_texts(self.options)
-        codes, factors, _ = load(self.files, self.factors)
+        folder = _scored_folder(self.files)
+        plan, options = plan_of_texts(_metrics_of(self.metrics, folder)), values_of_texts(self.options)
+        loaded, kept = (load(self.files, self.factors), {}) if folder is None else load_scored(folder, self.factors)
+        codes, factors, _ = loaded
         how = {"options": options, "samples": self.samples or None, "seeds": self.seeds, "progress": True}
-        how["arguments"] = {"store": _store_of(self.files)}
+        how |= {"groups": kept.get("groups"), "arguments": {"store": folder}}
         found = sensitivity(codes, factors, plan, self.seed, **how)
         heads, rows = _choices(found)
         terminal.print_table(heads, rows, title="which choices move the ranking", box=None)

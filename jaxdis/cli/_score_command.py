@@ -191,7 +191,7 @@ class Score:
         changed = given_codes.changed_files(folder, table)
         if table.members:
             table.write(folder)
-            given_codes.write_files(folder, named, table)
+            given_codes.write_files(given, named, table)
             columns = table.columns()
             tables.print_members(columns.pop("member"), columns)
             for line in together(table.notes()):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -10,10 +11,11 @@ import numpy as np
 from jaxdis._core import executor
 from jaxdis._core.files import is_zoo, zoo_file
 from jaxdis._core.options import Count, checked_key, checked_value, listed, look_up, shown
+from jaxdis._core.store import scored
 from jaxdis._core.table_files import matching, named_files
 from jaxdis.codes import Posterior
 from jaxdis.data import DATASETS, DataSource
-from jaxdis.evaluation._arrays_file import load_arrays, same_factors
+from jaxdis.evaluation._arrays_file import Arrays, load_arrays, same_factors
 from jaxdis.factors import Factors
 from jaxdis.models import Zoo
 from jaxdis.models import load as load_zoo
@@ -34,9 +36,10 @@ def load(paths, factors: Factors | str | os.PathLike | None = None, *, samples: 
     """Load codes and factors from files, or by encoding images with a trained zoo.
 
     Args:
-      paths: a file, a pattern such as ``"codes/*.npz"``, several of these, or the folder with a zoo that ``jaxdis
-        train`` wrote. A file is an ``.npz`` with ``codes [n, d]`` or ``[m, n, d]`` and ``factors [n, k]``, and
-        optionally the factors' ``names`` and ``sizes``; or it holds codes alone, as ``.npz``, ``.npy`` or a table.
+      paths: a file, a pattern such as ``"codes/*.npz"``, several of these, the folder of ``jaxdis score --out``, whose
+        files are read as they were scored, or the folder with a zoo that ``jaxdis train`` wrote. A file is an ``.npz``
+        with ``codes [n, d]`` or ``[m, n, d]`` and ``factors [n, k]``, and optionally the factors' ``names`` and
+        ``sizes``; or it holds codes alone, as ``.npz``, ``.npy`` or a table.
       factors: the factors for files with codes alone: :class:`Factors`, or a file that :meth:`Factors.from_table`
         reads.
       samples: how many images a zoo encodes from its data set.
@@ -60,18 +63,41 @@ def load(paths, factors: Factors | str | os.PathLike | None = None, *, samples: 
         zoo = load_zoo(zoo_file(files[0]))
         posterior, drawn = encoded_by_zoo(zoo, samples, key)
         return Loaded(np.asarray(posterior.mean), drawn, tuple(map(_words, zoo.labels)))
-    read = {name: load_arrays(path, factors) for name, path in named_files(files).items()}
-    first = next(iter(read.values()))
+    return _joined(_read(files, texts, factors))
+
+
+def load_scored(folder: Path, factors=None) -> tuple[Loaded, dict]:
+    """What ``jaxdis score --out`` scored, and by which arguments :func:`jaxdis.evaluate` finds its numbers."""
+    read, test = _read(matching([folder]), [folder], factors), scored(folder)["test"]
+    # A member has the number that it has in its file.
+    numbers = [row for each in read.values() for row in range(1 if each.codes.ndim == 2 else len(each.codes))]
+    how = {"store": folder, "groups": next(iter(read.values())).groups, "numbers": numbers}
+    if test is not None:
+        codes, held_out, *_ = load_arrays(test)
+        how["test"] = codes if codes.ndim == 3 else np.broadcast_to(codes, (len(numbers), *codes.shape)), held_out
+    return _joined(read), how
+
+
+def _read(files: list[Path], texts: list, factors) -> dict[str, Arrays]:
+    """Each file's arrays by its name, read as they were scored if the only text is a folder of scores."""
+    folder = scored(Path(texts[0])) if factors is None and len(texts) == 1 else None
+    reading = {"factors_path": factors} if folder is None else folder["reading"]
+    return {name: load_arrays(path, **reading) for name, path in named_files(files).items()}
+
+
+def _joined(read: dict[str, Arrays]) -> Loaded:
+    """All members in files of one shape and with the same factors."""
+    (opening, first), *_ = read.items()
     if len(read) == 1 and first.codes.ndim == 2:
         return Loaded(np.asarray(first.codes), first.factors, tuple(read))
     zoos, names = [], []
     for name, arrays in read.items():
         members = arrays.codes if arrays.codes.ndim == 3 else arrays.codes[None]
         if members.shape[1:] != first.codes.shape[-2:]:
-            words = f"the shape {first.codes.shape[-2:]} of those in {files[0]}, got {members.shape[1:]}"
+            words = f"the shape {first.codes.shape[-2:]} of those in {opening}, got {members.shape[1:]}"
             raise ValueError(f"{name}: must hold codes of {words}; load it by itself, and join both by jaxdis.stack")
         if not same_factors(arrays.factors, first.factors):
-            raise ValueError(f"{name}: must hold the same factors as {files[0]}, got others; load it by itself")
+            raise ValueError(f"{name}: must hold the same factors as {opening}, got others; load it by itself")
         zoos.append(members)
         names += [name] if arrays.codes.ndim == 2 else [f"{name}[{member}]" for member in range(len(members))]
     return Loaded(np.concatenate(zoos), first.factors, tuple(names))

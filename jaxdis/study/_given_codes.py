@@ -296,7 +296,13 @@ def changed_files(folder: Path, table: Table) -> list[str]:
     return [name for name, codes in table.codes.items() if before.get(name, [codes])[-1] != codes]
 
 
-def write_files(folder: Path, files: Mapping[str, Path], table: Table) -> None:
-    """Write which files the table lists, for commands that read the folder."""
+def write_files(given: Given, files: Mapping[str, Path], table: Table) -> None:
+    """Write which files the table lists and how they were read, for commands that read the folder."""
     found = {name: [str(files[name].resolve()), codes] for name, codes in table.codes.items()}
-    write_json(folder / FILES, {"files": found, "metrics": table.metrics})
+    reading = dict(given.reading)
+    test, reading["factors_path"] = (
+        None if path is None else str(path.resolve()) for path in (given.test, reading["factors_path"])
+    )
+    metrics = ["standard"] if given.standard else table.metrics
+    how = {"metrics": metrics, "reading": reading, "test": test, "seed": given.seed}
+    write_json(given.store / FILES, {"files": found, **how})

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import jaxdis
+from jaxdis._core.files import read_csv_columns
 from jaxdis._core.store import Store
 from jaxdis.cli import main
 from jaxdis.evaluation import _kept, _run
@@ -257,13 +258,34 @@ def test_report_and_sensitivity_take_what_the_folder_holds(zoo, tmp_path, comput
     out = tmp_path / "out"
     score(zoo, out)
     computed.clear()
-    assert main(["report", str(out), "--out", str(tmp_path / "page"), "--metrics", *METRICS]) == 0
+    assert main(["report", str(out), "--out", str(tmp_path / "page")]) == 0
     assert computed == []
     sensitive = ["sensitivity", str(out), "--metrics", "mig", "--options", "bins=5,10"]
     assert main(sensitive) == 0
     computed.clear()
     assert main(sensitive) == 0
     assert computed == []
+
+
+def test_codes_alone_are_read_again_as_they_were_scored(tmp_path, computed):
+    """With factors in another file, whose column says which rows belong together, held-out codes and a seed."""
+    table = ["shape,size,episode", *(f"{one},{other},{row // 10}" for row, (one, other) in enumerate(VALUES))]
+    (tmp_path / "factors.csv").write_text("\n".join(table))
+    for number in range(3):
+        codes = VALUES + np.random.default_rng(number).normal(size=VALUES.shape)
+        np.save(tmp_path / f"run{number}.npy", codes.astype(np.float32))
+    for how in (["--groups", "episode"], ["--test", str(tmp_path / "test.npz"), "--columns", "shape:classes", "size"]):
+        np.savez(tmp_path / "test.npz", codes=np.float32(VALUES[:60]), factors=VALUES[:60])
+        options = ["--factors", str(tmp_path / "factors.csv"), "--seed", "3", "--metrics", "mcc", "mcc_test", *how]
+        out = tmp_path / how[0]
+        assert main(["score", f"{tmp_path}/*.npy", "--out", str(out), *options]) == 0
+        computed.clear()
+        page = tmp_path / "page"
+        assert main(["report", str(out), "--out", str(page)]) == 0
+        assert computed == []
+        one, other = (read_csv_columns(folder / "results.csv")["mcc_test"] for folder in (out, page))
+        np.testing.assert_array_equal(np.float32(one), np.float32(other))
+        assert jaxdis.load(out).factors.names == ("shape", "size")
 
 
 def test_killed_at_random_moments_it_ends_in_the_same_bytes(zoo, tmp_path):

@@ -35,10 +35,11 @@ from jaxdis.study.report._subject import Subject
 MOST_CURVES = 5
 # Members whose scores are all listed.
 MOST_ROWS = 300
-# Members whose table is open.
-MOST_OPEN = 50
+# Members whose table is open, and those that it lists.
+MOST_OPEN, MOST_LISTED = 50, 1000
 # Columns of metadata that tables of results have under these names; others are settings.
 _NAMED = ("data", "model", "seed")
+_HEADS = {"id": "member"}
 # Images in a row.
 PICTURES = 9
 # More are not drawn over the factors.
@@ -86,13 +87,21 @@ def _all_members(subject: Subject) -> str:
     if len(subject) > MOST_ROWS:
         text, names = "<p>With the chief scores; all are in results.csv.</p>", subject.headline_columns()
     ends = [place for place, name in enumerate(labels) if name.startswith("final_")] or [4]
-    return text + _listed([*(name for name in labels[: ends[0]] if name != "id"), *names], subject.table)
+    return text + _listed(subject, [*(name for name in labels[: ends[0]] if name != "id"), *names])
 
 
-def _listed(names: Sequence[str], columns: Mapping[str, np.ndarray]) -> str:
-    """A table with a row per member, folded away if there are many."""
-    rows, count = table_of(names, columns), len(columns[names[0]])
-    return folded(f"{count:,} members", rows) if count > MOST_OPEN else rows
+def _listed(subject: Subject, names: Sequence[str]) -> str:
+    """A table with a row per member, folded away if there are many; of very many, the best by the chief score."""
+    columns, count, chief = subject.table, len(subject), subject.headline_columns(1)
+    text, title = "", f"{count:,} members"
+    if count > MOST_LISTED and chief:
+        sign = 1 if subject.lower_is_better(chief[0]) else -1
+        best = np.argsort(sign * columns[chief[0]], kind="stable")[:MOST_LISTED]
+        columns = {name: columns[name][best] for name in names}
+        words = f"the best {MOST_LISTED:,} members by {subject.titles[chief[0]]}"
+        text, title = f"<p>Of {count:,} members, the best by one score; all are in results.csv.</p>", words
+    rows = table_of([_HEADS.get(name, name) for name in names], {_HEADS.get(n, n): columns[n] for n in names})
+    return text + (folded(title, rows) if count > MOST_OPEN else rows)
 
 
 def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
@@ -187,7 +196,6 @@ def write_codes_report(
     subject = _subject(scores, plan, factors)
     several = len(np.unique(subject.table["data"])) > 1
     each = lambda section: sections.by_data(section, subject)  # noqa: E731
-    members = {("member" if name == "id" else name): column for name, column in subject.table.items()}
     # Metrics with their options, versions, samples, device and date.
     now = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "device": jax.devices()[0].device_kind}
     computed = json.dumps(now | scores.evaluation, indent=1, ensure_ascii=False)
@@ -199,7 +207,7 @@ def write_codes_report(
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("What each metric asks", sections.glossary(subject)),
-        ("All members", _listed(list(members), members)),
+        ("All members", _listed(subject, list(subject.table))),
         ("How scores were computed", f"{listed(together(scores.notes))}<pre>{html.escape(computed)}</pre>"),
     ]
     scores.to_csv(out / "results.csv")

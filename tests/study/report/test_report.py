@@ -4,12 +4,14 @@ import dataclasses
 import html
 import re
 
+import numpy as np
 import pytest
 
-from jaxdis import METRICS, Direct, Spec
+from jaxdis import METRICS, Direct, Factors, Spec, evaluate
 from jaxdis._core.files import read_csv_columns
 from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.study._run_study import run
+from jaxdis.study.report import _report
 from jaxdis.study.report._html import Html, table
 from jaxdis.study.report._report import write_report
 from tests.study.tiny import tiny
@@ -44,6 +46,18 @@ def test_columns_of_text_are_aligned_to_the_left_with_their_heads():
         in text
     )
     assert '<td class="words">mig</td><td>0.5</td><td class="words"><div' in text
+
+
+def test_of_very_many_members_the_best_are_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(_report, "MOST_LISTED", 3)
+    factors = np.random.default_rng(0).integers(0, 3, (60, 2))
+    noise = np.random.default_rng(1).normal(size=(5, 60, 2))
+    codes = (factors + np.arange(5)[:, None, None] * noise).astype(np.float32)
+    scores = evaluate(codes, factors, "mig", members=[{"member": f"run {row}"} for row in range(5)])
+    path = _report.write_codes_report(tmp_path, scores, {"mig": METRICS["mig"]}, codes, Factors.of(factors), "All")
+    text = path.read_text(encoding="utf-8").split(">All members</h2>")[1]
+    assert [f"run {row}" in text for row in range(5)] == [True] * 3 + [False] * 2
+    assert len(read_csv_columns(tmp_path / "results.csv")["member"]) == 5
 
 
 def test_downstream_tasks_are_set_against_metrics(tmp_path):
