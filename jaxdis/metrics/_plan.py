@@ -252,7 +252,8 @@ def check_plan(plan: Plan, n: int, sizes: tuple[int | None, ...], given: Collect
                 f"({some_of(unread)}); evaluate those in a call of their own without {argument}"
                 + _INSTEAD.get(argument, "")
             )
-    check_validation(plan, "validation" in given)
+    if "validation" not in given and any(metric.source.needs_validation for _, metric in plan):
+        check_validation(plan, False)
     for name, metric in plan:
         neighbors = metric.all_options.get("neighbors", 0)
         if halved and metric.source.distinct_samples and neighbors >= n // 2:
@@ -262,7 +263,7 @@ def check_plan(plan: Plan, n: int, sizes: tuple[int | None, ...], given: Collect
             )
         if neighbors >= n:
             raise ValueError(f"neighbors: must have fewer than the {n} samples, got {neighbors} for {name}")
-    if needing := of_classes(plan, sizes):
+    if not any(sizes) and (needing := of_classes(plan, sizes)):
         raise ValueError(
             f"factors: must have at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
             "cut them into classes by Factors.binned, or leave these metrics out"

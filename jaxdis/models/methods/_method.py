@@ -231,6 +231,13 @@ class Slots(NamedTuple):
     masks: Array
 
 
+class Model(NamedTuple):
+    """``params``, and running moments of batch normalizations (``statistics``, empty where there are none)."""
+
+    params: dict
+    statistics: dict
+
+
 @dataclasses.dataclass(frozen=True)
 class Method(abc.ABC):
     """A kind of model and how it is trained: a hashable value, whose fields are static and compiled in.
@@ -293,9 +300,9 @@ class Method(abc.ABC):
         """How images ``[n, h, w, c]`` in [0, 1] are represented; no image may depend on another."""
 
     def params(self, state) -> Any:
-        """What in the state :meth:`represent` and ``decode`` read, which a trained zoo keeps: its ``params`` if it has
-        this field, else all of it."""
-        return getattr(state, "params", state)
+        """What in the state :meth:`represent` and ``decode`` read, which a trained zoo keeps: its ``params`` or its
+        ``model`` if it has this field, else all of it."""
+        return getattr(state, "params", getattr(state, "model", state))
 
     @property
     def code_kinds(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
-from jaxdis.models.methods._method import Adam, Method, Variant, about_of, accepted
+from jaxdis.models.methods._method import Adam, Method, Model, Variant, about_of, accepted
 from jaxdis.models.networks._architectures import PRODUCTS, normalized
 from jaxdis.models.networks._residual import ResidualDecoder, ResidualEncoder, begin
 from jaxdis.models.objectives._losses import divergence, sample
@@ -34,9 +34,6 @@ class ResidualMethod(Method):
 
     def encoder(self, num_outputs: int, *, by_batch: bool) -> ResidualEncoder:
         return ResidualEncoder(self.channels, num_outputs, by_batch)
-
-    def params(self, state):
-        return state.model
 
     @property
     def decoder(self) -> ResidualDecoder:
@@ -63,14 +60,9 @@ class Losses(NamedTuple):
     kl: Array
 
 
-class Model(NamedTuple):
-    """``params`` and running moments (``statistics``) for ``encoder`` and ``decoder``."""
-
-    params: dict
-    statistics: dict
-
-
 class State(NamedTuple):
+    """The model has ``params`` and ``statistics`` for ``encoder`` and ``decoder``."""
+
     model: Model
     moments: Any
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.options import Count, Units
-from jaxdis.models.methods._method import Adam, Method, Slots, accepted, averaged, divisor, split
+from jaxdis.models.methods._method import Adam, Method, Model, Slots, accepted, averaged, divisor, split
 from jaxdis.models.networks._architectures import PRODUCTS, apply
 
 # Largest multiplier, and the share of the old average error that an update keeps.
@@ -129,13 +129,6 @@ class Parts(NamedTuple):
         """Parts from arrays whose first axis is slots."""
         reconstruction = (masks[..., None] * pictures).sum(0)
         return cls(reconstruction, jnp.swapaxes(masks, 0, 1), jnp.swapaxes(pictures, 0, 1))
-
-
-class Model(NamedTuple):
-    """``params``, and running moments of batch normalizations (``statistics``, empty where there are none)."""
-
-    params: dict
-    statistics: dict
 
 
 class State(NamedTuple):
@@ -263,9 +256,6 @@ class SlotMethod(Method):
         height, width, channels = self.image_shape
         goal = hyperparameters.goal * (height * width * channels)
         return geco.after(error, goal, hyperparameters.step * (64**2 / (height * width)), hyperparameters.least)
-
-    def params(self, state: State) -> Model:
-        return state.model
 
     def represent(self, params: Model, images: Float[Array, "n h w c"]) -> Slots:
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
