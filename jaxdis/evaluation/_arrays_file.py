@@ -150,10 +150,13 @@ def _sound(arrays: Arrays) -> bool:
         return False
     if not is_real(codes) or (variances is not None and not is_real(variances)):
         return False
-    low, high = (bound.astype(np.float64) for bound in (codes.min(axis=0), codes.max(axis=0)))
-    largest = np.maximum(-low, high)
-    in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
-    return bool(in_range.all()) and (variances is None or bool((variances >= 0).all()))
+    # The first row mostly shows that no column is tiny, and bounds of whole arrays are found ten times as fast.
+    usual = float(codes.min()) >= -LARGEST and float(codes.max()) <= LARGEST
+    usual = usual and bool((np.abs(codes[0].astype(np.float64)) >= SMALLEST).all())
+    if not usual:
+        largest = np.maximum(-codes.min(axis=0).astype(np.float64), codes.max(axis=0).astype(np.float64))
+        usual = bool(((largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))).all())  # False for NaN
+    return usual and (variances is None or bool((variances >= 0).all()))
 
 
 def together(group: Mapping[str, Arrays], test: Path | None) -> tuple:

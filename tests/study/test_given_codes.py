@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import jaxdis
+from jaxdis._core.arrays import LARGEST, SMALLEST
 from jaxdis._core.files import read_csv_columns
 from jaxdis._core.store import Store
 from jaxdis.cli import main
 from jaxdis.evaluation import _kept, _run
+from jaxdis.evaluation._arrays_file import Arrays, _sound
 from jaxdis.metrics._plan import plan_of
 from jaxdis.study import _given_codes as given_codes
 from jaxdis.study._executors import opened
@@ -304,3 +306,19 @@ def test_killed_at_random_moments_it_ends_in_the_same_bytes(zoo, tmp_path):
     assert records(tmp_path / "out") == records(tmp_path / "whole")
     assert (tmp_path / "out" / "results.csv").read_bytes() == (tmp_path / "whole" / "results.csv").read_bytes()
     assert list(Store(tmp_path / "out").verify()) == []
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int8, bool])
+def test_what_is_usual_in_codes_is_found_by_their_bounds(kind):
+    """Files that are warned of or refused are scored alone, others together: the plain rule, column by column."""
+    rng, cases = np.random.default_rng(0), []
+    for value in (0, 1, -128, 1e-20, 1e30, np.nan, np.inf, -np.inf):
+        for rows in (slice(0, 1), slice(3, 4), slice(None)):
+            codes = rng.normal(size=(6, 3)) * 3
+            codes[rows, 1] = value
+            with np.errstate(over="ignore", invalid="ignore"):
+                cases.append(codes.astype(kind))
+    for codes in cases:
+        largest = np.abs(codes.astype(np.float64)).max(axis=0)
+        plain = ((largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))).all()
+        assert _sound(Arrays(codes, None, None)) == plain
