@@ -169,6 +169,7 @@ class Score:
     def _score_into(self, out: Path, named: Mapping[str, Path]) -> None:
         """Score files into a folder that keeps every number, here or by an executor."""
         from jaxdis.cli import _score_tables as tables
+        from jaxdis.evaluation._kept import opened as store_of
         from jaxdis.evaluation._score_core import together
         from jaxdis.study import _given_codes as given_codes
         from jaxdis.study._executors import opened
@@ -184,7 +185,7 @@ class Score:
         options = "bootstrap", "null", "batch_size", "on_memory", "deterministic"
         how, standard = {name: getattr(self, name) for name in options}, self._metrics(plan) == "standard"
         given = given_codes.Given(folder, tuple(plan.items()), standard, reading, self.test, self.seed, how)
-        given_codes.check(given)
+        store_of(folder)  # refuses one that holds something else, before anything is read
         terminal.first_sign("scoring")
         with opened(self.executor, self.cache) as executor, tables.growing(self.by, folder) as told:
             table = given_codes.score_given(given, named, executor, told)

@@ -133,12 +133,6 @@ def traced(solids: Solids, start: Vectors, rays: Vectors) -> Hits:
     return Hits(which, missed, point, normal)
 
 
-def identities(solids: Solids, eye: Float[Array, "3"], side: int) -> Int[Array, " p"]:
-    """The solid that each pixel in the crop shows, −1 for the ground."""
-    on_solid = entered(solids, (eye[:1], eye[1:2], eye[2:]), camera_rays(eye, side))
-    return jnp.where(on_solid.min(0) < FAR, on_solid.argmin(0), -1).astype(jnp.int32)
-
-
 def normal_of(solids: Solids, which: Int[Array, " p"], point: Vectors) -> Vectors:
     """The outward normals of the solids' surfaces and the ground, at points on them."""
     table = jnp.concatenate([solids.center, jnp.stack([solids.cos, solids.sin, 1 / solids.size], 1)], 1)
@@ -390,7 +384,9 @@ class View(CheckedFields):
     def mask(self, factors: Num[Array, " k"], side: int | None = None) -> UInt8[Array, "h w"]:
         """0 for the background, i for object i (from 1)."""
         cut, side = parts(factors, self.min_objects), side or self.side
-        which = identities(self.solids(cut), self.eye(cut), side)
+        eye = self.eye(cut)
+        on_solid = entered(self.solids(cut), (eye[:1], eye[1:2], eye[2:]), camera_rays(eye, side))
+        which = jnp.where(on_solid.min(0) < FAR, on_solid.argmin(0), -1).astype(jnp.int32)
         return (which + 1).astype(jnp.uint8).reshape(side, side)
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -462,24 +458,6 @@ def placed(view: View, key: PRNGKeyArray, row: Row, low: Row, high: Row) -> tupl
 
     places, fits = jax.lax.fori_loop(0, len(columns), place, (tries[:, 0], jnp.bool_(True)))
     return row.at[columns].set(places), fits
-
-
-def apart(view: View, row: Row) -> Bool[Array, ""]:
-    cut = parts(row, view.min_objects)
-    solids = view.solids(cut)
-    place, size = solids.center[:, :2], solids.size
-    good = _apart(place[:, None] - place[None], size[:, None] + size[None], _axes())
-    both = cut.present[:, None] & cut.present[None] & ~np.eye(len(size), dtype=bool)
-    return (good | ~both).all()
-
-
-def visible(view: View, row: Row, min_pixels: int) -> Bool[Array, ""]:
-    """Whether every object shows at least this many pixels in the crop from a 320 × 240 picture."""
-    present = parts(row, view.min_objects).present
-    number = np.arange(1, len(present) + 1, dtype=np.uint8)
-    counts = (view.mask(row, COUNTED_SIDE)[None] == number[:, None, None]).sum((1, 2))
-    needed = math.ceil(min_pixels * (COUNTED_SIDE / CROP_SIDE) ** 2)
-    return ((counts >= needed) | ~present).all()
 
 
 def _axes() -> Float[Array, "2 2"]:
@@ -568,11 +546,24 @@ class SceneSpace(FactorSpace):
         return self.view.masks(factors)
 
     def _visible(self, row: Row) -> Bool[Array, ""]:
-        return visible(self.view, row, self.min_pixels)
+        """Whether every object shows enough pixels in the crop from a 320 × 240 picture."""
+        present = parts(row, self.view.min_objects).present
+        number = np.arange(1, len(present) + 1, dtype=np.uint8)
+        counts = (self.view.mask(row, COUNTED_SIDE)[None] == number[:, None, None]).sum((1, 2))
+        needed = math.ceil(self.min_pixels * (COUNTED_SIDE / CROP_SIDE) ** 2)
+        return ((counts >= needed) | ~present).all()
 
     @functools.partial(jax.jit, static_argnums=0)
     def _follow(self, rows: Float[Array, "n k"]) -> Bool[Array, " n"]:
-        return one_by_one(lambda row: apart(self.view, row) & self._visible(row), rows)
+        def follows(row):
+            cut = parts(row, self.view.min_objects)
+            solids = self.view.solids(cut)
+            place, size = solids.center[:, :2], solids.size
+            good = _apart(place[:, None] - place[None], size[:, None] + size[None], _axes())
+            both = cut.present[:, None] & cut.present[None] & ~np.eye(len(size), dtype=bool)
+            return (good | ~both).all() & self._visible(row)
+
+        return one_by_one(follows, rows)
 
     def _reach(self, radius: Mapping[str, int | float | None], circular: tuple[str, ...]) -> Reach:
         columns, around = self._neighborhood(radius, circular)

@@ -20,7 +20,7 @@ from jaxdis._core.store import FILES
 from jaxdis.evaluation import evaluate
 from jaxdis.evaluation._arrays_file import Arrays, grouped, load_arrays, read_files, together
 from jaxdis.evaluation._costs import Size, said_before, seconds_at
-from jaxdis.evaluation._kept import content, opened
+from jaxdis.evaluation._kept import content
 from jaxdis.evaluation._run import turns_of
 from jaxdis.evaluation._score_core import NAME, added, wide
 from jaxdis.metrics._metric import Column, sources_of
@@ -186,11 +186,6 @@ def score_given(
             raise
         raise full(error, given.store, "what is finished is kept: make room and run again") from error
     return table
-
-
-def check(given: Given) -> None:
-    """Refuse a folder that holds something else, before anything is read."""
-    opened(given.store)
 
 
 def tasks_of(given: Given, files: Mapping[str, Path], shared: bool) -> list[Task]:
