@@ -304,9 +304,8 @@ def test_initialization_bounds(scheme, bounds, bias_bound):
         lambda: architectures.locatello(as_released="printed"),
         lambda: architectures.Convolutional(kernels=(4, 4)),
         lambda: functions_of(architectures.Mlp()).init(jax.random.key(0), (4, 4, 1)),
-        lambda: architectures.draw(jax.random.key(0), {}, "normal"),
     ],
 )
 def test_bad_networks_are_refused(make):
-    with pytest.raises(ValueError, match="as_released|kernel|image_shape|initialization"):
+    with pytest.raises(ValueError, match="as_released|kernel|image_shape"):
         make()
