@@ -16,6 +16,7 @@ from jaxdis._learners.logistic import fit_logistic, fit_logistic_validated, log_
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._learned import boosted_trees
 from jaxdis.relations._relation import Relation, Samples, read
+from jaxdis.scores._gaps import FactorScore
 
 # Codes farther from 0 than so many times their range are shifted there.
 FAR = 16.0
@@ -86,15 +87,10 @@ def explicitness(
     return Explicitness(jnp.nanmean(held), jnp.nanmean(train), held)
 
 
-class InfoE(NamedTuple):
-    """``score []`` and ``per_factor [k]``: what share of a factor's entropy a linear classifier removes."""
-
-    score: Float[Array, ""]
-    per_factor: Float[Array, " k"]
-
-
 @metric(needs_classes=True)
-def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
+def infoe(
+    codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None
+) -> FactorScore:
     """Measure what share of each factor's uncertainty logistic regression on all codes removes, on the same samples.
 
     ``1 − CE_j / log v_j``: an unregularized multinomial classifier's cross-entropy, fitted with balanced class weights,
@@ -127,7 +123,7 @@ def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Ar
     model = fit_logistic(inputs, classes, sizes, inverse_penalty=jnp.inf, weights=balanced, steps=steps)
     entropy = -((log_probabilities(model, inputs, sizes) * hot) @ member).mean(axis=0)
     share = 1 - entropy / jnp.log(jnp.maximum(occurring, 2.0))
-    return InfoE(samples.mean(share), samples.by_factor(share))
+    return FactorScore(samples.mean(share), samples.by_factor(share))
 
 
 def _mean_area(log_probability, labels, sizes, trained_on) -> Float[Array, " j"]:

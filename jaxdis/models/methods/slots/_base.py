@@ -131,6 +131,17 @@ class Parts(NamedTuple):
         return cls(reconstruction, jnp.swapaxes(masks, 0, 1), jnp.swapaxes(pictures, 0, 1))
 
 
+class Losses(NamedTuple):
+    """Per image, nats, of GENESIS, ``loss = error + multiplier (kl + mask_kl)``, and of MONet, ``loss = error +
+    multiplier · kl + γ mask_kl``; ``multiplier`` is 0 without regularization."""
+
+    loss: Array
+    error: Array
+    kl: Array
+    mask_kl: Array
+    multiplier: Array
+
+
 class State(NamedTuple):
     """``geco`` is None for a model without a goal."""
 

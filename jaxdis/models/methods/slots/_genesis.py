@@ -29,16 +29,6 @@ class Settings(NamedTuple):
     learning_rate: float = 1e-4
 
 
-class Losses(NamedTuple):
-    """Per image, nats: ``loss = error + multiplier (kl + mask_kl)``; ``multiplier`` is 0 without regularization."""
-
-    loss: Array
-    error: Array
-    kl: Array
-    mask_kl: Array
-    multiplier: Array
-
-
 class Draw(NamedTuple):
     """The codes' posteriors and draws, ``[s, n, d]`` each."""
 
@@ -101,7 +91,7 @@ class Genesis(base.SlotMethod):
     decoder: Counts = (32, 32, 32, 32)
 
     about: ClassVar = about_of("genesis")
-    losses: ClassVar = Losses
+    losses: ClassVar = base.Losses
     has_prior: ClassVar = False
     on_accelerators: ClassVar = None
 
@@ -168,7 +158,7 @@ class Genesis(base.SlotMethod):
 
     def loss(
         self, model: base.Model, multiplier, noise, hyperparameters: Settings, images
-    ) -> tuple[Array, tuple[Losses, dict]]:
+    ) -> tuple[Array, tuple[base.Losses, dict]]:
         h, (mask_noise, noise) = hyperparameters, noise
         of_masks, of_encoder = self._mask_codes(model, images, mask_noise, training=True)
         log_masks, of_decoder = self._log_masks(model, of_masks.codes, training=True)
@@ -179,9 +169,9 @@ class Genesis(base.SlotMethod):
         kl = of_pictures.divergence(picture_prior)
         statistics = {"mask_encoder": of_encoder, "mask_decoder": of_decoder}
         if not self.regularized:
-            return error, (Losses(error, error, kl, mask_kl, jnp.zeros(())), statistics)
+            return error, (base.Losses(error, error, kl, mask_kl, jnp.zeros(())), statistics)
         loss = error + multiplier * (kl + mask_kl)
-        return loss, (Losses(loss, error, kl, mask_kl, multiplier), statistics)
+        return loss, (base.Losses(loss, error, kl, mask_kl, multiplier), statistics)
 
     def _averaged(self, loss, params: dict, noise: Any, images: Array):
         return jax.grad(loss, has_aux=True)(params, noise, images)

@@ -27,16 +27,6 @@ class Settings(NamedTuple):
     learning_rate: float = 1e-4
 
 
-class Losses(NamedTuple):
-    """Per image, nats: ``loss = error + multiplier · kl + γ mask_kl``; ``multiplier`` is 0 without regularization."""
-
-    loss: Array
-    error: Array
-    kl: Array
-    mask_kl: Array
-    multiplier: Array
-
-
 @dataclasses.dataclass(frozen=True)
 class Monet(base.SlotMethod):
     """MONet (Burgess et al. 2019), whose KL divergence is weighed by GECO as in Dang-Nhu 2022.
@@ -78,7 +68,7 @@ class Monet(base.SlotMethod):
     optimizer: Any = RmsProp()
 
     about: ClassVar = about_of("monet")
-    losses: ClassVar = Losses
+    losses: ClassVar = base.Losses
     has_prior: ClassVar = True
 
     @property
@@ -106,7 +96,7 @@ class Monet(base.SlotMethod):
 
     def loss(
         self, model: base.Model, multiplier, noise, hyperparameters: Settings, images
-    ) -> tuple[Array, tuple[Losses, dict]]:
+    ) -> tuple[Array, tuple[base.Losses, dict]]:
         h = hyperparameters
         log_masks = self.attend(model, images)
         mean, deviation = self._posterior(model, images, log_masks)
@@ -119,9 +109,9 @@ class Monet(base.SlotMethod):
         kl = self._divergence(mean, deviation, codes)
         loss = error + h.gamma * mask_kl
         if not self.regularized:
-            return loss, (Losses(loss, error, kl, mask_kl, jnp.zeros(())), {})
+            return loss, (base.Losses(loss, error, kl, mask_kl, jnp.zeros(())), {})
         loss = loss + multiplier * kl
-        return loss, (Losses(loss, error, kl, mask_kl, multiplier), {})
+        return loss, (base.Losses(loss, error, kl, mask_kl, multiplier), {})
 
     def explain(self, model: base.Model, images) -> tuple[Array, Array, Array]:
         log_masks = self.attend(model, images)
