@@ -297,8 +297,8 @@ def read_object(path: Path) -> dict:
 def scored(folder: Path) -> dict | None:
     """What `jaxdis score --out` says of a folder; None for anything else.
 
-    ``files``: paths by name; ``metrics``: as in the shell; ``reading``: arguments that read each file; ``test``: the
-    file of held-out samples; ``seed``.
+    ``files``: paths by name; ``metrics``: as in the shell, with their ``preset``; ``reading``: arguments that read each
+    file; ``test``: the file of held-out samples; ``seed``.
     """
     path = folder / FILES
     if not path.is_file():
@@ -306,7 +306,7 @@ def scored(folder: Path) -> dict | None:
     try:
         record = read_object(path)
         found = {name: Path(place) for name, (place, _) in record["files"].items()}
-        return {name: record[name] for name in ("metrics", "reading", "test", "seed")} | {"files": found}
+        return {name: record[name] for name in ("metrics", "preset", "reading", "test", "seed")} | {"files": found}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(f"{path}: is damaged ({error}); `jaxdis score --out` writes it again") from None
 

@@ -201,9 +201,14 @@ def _scored_folder(files: tuple[str, ...]) -> Path | None:
     return Path(files[0]) if len(files) == 1 and scored(Path(files[0])) is not None else None
 
 
-def _metrics_of(texts: tuple[str, ...], folder: Path | None) -> tuple[str, ...]:
-    """The metrics that are asked for; by default the standard ones, or those of a folder of scores."""
-    return texts or (("standard",) if folder is None else tuple(scored(folder)["metrics"]))
+def _plan_of(texts: tuple[str, ...], folder: Path | None) -> tuple[tuple[str, ...], dict]:
+    """The metrics that are asked for, as texts too; by default the standard ones, or those of a folder of scores."""
+    from jaxdis.cli._metric_texts import plan_of_texts
+    from jaxdis.metrics._plan import preset_metrics
+
+    record = {} if folder is None or texts else scored(folder)
+    texts = texts or tuple(record.get("metrics", ("standard",)))
+    return texts, preset_metrics(record["preset"], texts) if record.get("preset") else plan_of_texts(texts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,7 +240,6 @@ class Report:
     cache: Cache = None
 
     def run(self) -> None:
-        from jaxdis.cli._metric_texts import plan_of_texts
         from jaxdis.encoders._load import load, load_scored
         from jaxdis.evaluation import evaluate
         from jaxdis.evaluation._comparison import with_metadata
@@ -246,8 +250,7 @@ class Report:
             raise ValueError(f"--out: must be a folder, got the file {self.out}")
         terminal.start(self.cache)
         folder = _scored_folder(self.files)
-        texts = _metrics_of(self.metrics, folder)
-        plan = plan_of_texts(texts)
+        texts, plan = _plan_of(self.metrics, folder)
         loaded, how = (load(self.files, self.factors), {}) if folder is None else load_scored(folder, self.factors)
         codes, factors, names = loaded
         codes = codes if codes.ndim == 3 else codes[None]
@@ -307,7 +310,7 @@ class Sensitivity:
 
     def run(self) -> None:
         from jaxdis._core.files import write_text
-        from jaxdis.cli._metric_texts import plan_of_texts, values_of_texts
+        from jaxdis.cli._metric_texts import values_of_texts
         from jaxdis.encoders._load import load, load_scored
         from jaxdis.evaluation import sensitivity
 
@@ -316,7 +319,7 @@ class Sensitivity:
             terminal.check_pictures()
         terminal.start(self.cache)
         folder = _scored_folder(self.files)
-        plan, options = plan_of_texts(_metrics_of(self.metrics, folder)), values_of_texts(self.options)
+        (_, plan), options = _plan_of(self.metrics, folder), values_of_texts(self.options)
         loaded, kept = (load(self.files, self.factors), {}) if folder is None else load_scored(folder, self.factors)
         codes, factors, _ = loaded
         how = {"options": options, "samples": self.samples or None, "seeds": self.seeds, "progress": True}

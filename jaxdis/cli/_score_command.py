@@ -184,7 +184,8 @@ class Score:
         reading = {argument: getattr(self, name) for name, argument in names.items()}
         options = "bootstrap", "null", "batch_size", "on_memory", "deterministic"
         how, standard = {name: getattr(self, name) for name in options}, self._metrics(plan) == "standard"
-        given = given_codes.Given(folder, tuple(plan.items()), standard, reading, self.test, self.seed, how)
+        rest = self.test, self.seed, how, self.preset
+        given = given_codes.Given(folder, tuple(plan.items()), standard, reading, *rest)
         store_of(folder)  # refuses one that holds something else, before anything is read
         terminal.first_sign("scoring")
         with opened(self.executor, self.cache) as executor, tables.growing(self.by, folder) as told:

@@ -46,6 +46,7 @@ class Given:
       test: a file of held-out codes and factors.
       seed: for everything random.
       how: further arguments of :func:`jaxdis.evaluate`.
+      preset: the library whose numbers the metrics reproduce, or None.
     """
 
     store: Path
@@ -55,6 +56,7 @@ class Given:
     test: Path | None
     seed: int
     how: Mapping[str, Any]
+    preset: str | None = None
 
 
 class Piece(NamedTuple):
@@ -299,5 +301,5 @@ def write_files(given: Given, files: Mapping[str, Path], table: Table) -> None:
         None if path is None else str(path.resolve()) for path in (given.test, reading["factors_path"])
     )
     metrics = ["standard"] if given.standard else table.metrics
-    how = {"metrics": metrics, "reading": reading, "test": test, "seed": given.seed}
+    how = {"metrics": metrics, "reading": reading, "test": test, "seed": given.seed, "preset": given.preset}
     write_json(given.store / FILES, {"files": found, **how})

@@ -290,6 +290,14 @@ def test_codes_alone_are_read_again_as_they_were_scored(tmp_path, computed):
         assert jaxdis.load(out).factors.names == ("shape", "size")
 
 
+def test_metrics_of_a_preset_are_those_of_the_report(zoo, tmp_path, computed):
+    out, options = tmp_path / "out", ["--metrics", "mig", "--preset", "disentanglement_lib"]
+    assert main(["score", f"{zoo}/*.npz", "--out", str(out), *options]) == 0
+    computed.clear()
+    assert main(["report", str(out), "--out", str(tmp_path / "page")]) == 0
+    assert computed == []
+
+
 def test_killed_at_random_moments_it_ends_in_the_same_bytes(zoo, tmp_path):
     """Twenty kills, of which the last may come too late; then one run to the end."""
     command = [sys.executable, "-m", "jaxdis", "score", f"{zoo}/*.npz", "--metrics", *METRICS, "--out"]

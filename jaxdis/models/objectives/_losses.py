@@ -11,7 +11,7 @@ has one.
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -140,11 +140,13 @@ def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:
     if estimator == "mss":
         weights[rows, rows] = 1 / num_data
         weights[rows, (rows + 1) % n] = stratum
-    else:
-        # Of chen2018 and mahon2024: view(-1)[::n] and [1::n] of an n × n matrix are its first two columns.
+    elif estimator in ("chen2018", "mahon2024"):
+        # view(-1)[::n] and [1::n] of an n × n matrix are its first two columns.
         weights[:, 0] = 1 / num_data
         weights[:, 1] = stratum
         weights[rest - 1, 0] = stratum
+    else:
+        raise ValueError(f"estimator: must be one of {', '.join(get_args(Estimator))}, got {estimator!r}")
     return np.log(weights).astype(np.float32)
 
 

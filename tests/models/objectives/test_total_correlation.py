@@ -1,3 +1,4 @@
+import inspect
 import itertools
 from typing import get_args
 
@@ -6,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.models.objectives._losses import Estimator, decompose
+from jaxdis.models.objectives._losses import Estimator, _log_weights, decompose
 from tests.models import reference
 from tests.programs import compiled_whole
 
@@ -80,3 +81,8 @@ def test_the_released_weights_are_right_for_the_first_row_alone():
 def test_a_batch_larger_than_its_data_set_is_refused():
     with pytest.raises(ValueError, match="no smaller than the batch"):
         decompose(*batch(n=16), num_data=8, estimator="mss")
+
+
+def test_an_unknown_estimator_is_refused():
+    with pytest.raises(ValueError, match="estimator: must be one of mss, .*, got 'msw'"):
+        inspect.unwrap(_log_weights)(4, 10, "msw")  # as users call it, whose types are not checked
