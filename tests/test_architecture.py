@@ -1,6 +1,8 @@
 """The folder list is the pipeline: imports point one way, and heavy libraries have one door each."""
 
 import ast
+import builtins
+import dis
 import functools
 import graphlib
 import importlib
@@ -9,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,6 +144,23 @@ def test_what_tests_and_benchmarks_import_exists():
                 for name in (alias.name for alias in node.names):
                     exists = name in names_by_module[node.module] or f"{node.module}.{name}" in names_by_module
                     assert exists, f"{path}:{node.lineno} imports {node.module}.{name}"
+
+
+def test_every_name_that_a_function_looks_up_exists():
+    """Also in lines that run rarely; the linter cannot tell, since it takes shapes in annotations for names."""
+    for path in modules():
+        module = importlib.import_module(name_of(path)) if path.name != "__main__.py" else None
+        for code in codes_in(compile(path.read_text(), str(path), "exec")) if module else ():
+            looked_up = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+            unknown = looked_up - vars(module).keys() - vars(builtins).keys()
+            assert not unknown, f"{path}:{code.co_firstlineno} has no {unknown}"
+
+
+def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, types.CodeType):
+            yield from codes_in(part)
 
 
 def test_no_imports_run_in_circles():

@@ -18,6 +18,7 @@ from jaxdis._core.options import Level, checked, shown, some_of
 from jaxdis._core.table_columns import columns_of
 from jaxdis.evaluation._score_core import NAME, column_rows, metadata
 from jaxdis.evaluation._scores import Scores
+from jaxdis.metrics._metric import Column
 from jaxdis.metrics._plan import lower_is_better
 
 # With fewer members, or pairs of them, there is neither an interval nor a test.
@@ -59,11 +60,10 @@ class ScoreSet(NamedTuple):
 def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, meta) -> list[ScoreSet]:
     """One set for each that is given, or for each value in the column ``by``."""
     names = [f"{chr(ord('a') + place)}" for place in range(len(given))] if names is None else list(names)
-    rows = None if meta is None else _by_name(meta)
-    sets = []
-    for name, each in zip(names, given, strict=True):
-        one = _set(name, each)
-        sets.append(one if rows is None else one._replace(metadata=one.metadata | _found(one, rows)))
+    sets = [_set(name, each) for name, each in zip(names, given, strict=True)]
+    if meta is not None:
+        rows = _by_name(meta)
+        sets = [one._replace(metadata=one.metadata | _found(one, rows)) for one in sets]
     if by is None:
         return sets
     divided: dict[str, list[ScoreSet]] = {}
@@ -109,17 +109,18 @@ def _set(name: str, given) -> ScoreSet:
     columns = {str(column): np.asarray(values) for column, values in given.items()}
     if len({values.shape for values in columns.values()}) > 1 or next(iter(columns.values())).ndim != 1:
         raise ValueError(f"{name}: must have columns of one length, got {[each.shape for each in columns.values()]}")
-    try:  # a table that tells how it was computed names its metrics
-        scored = list(json.loads(columns["evaluation"][0])["metrics"])
-    except (KeyError, IndexError, TypeError, ValueError):
-        scored = None
+    try:  # a table that says how its rows were computed names their metrics
+        said = [json.loads(text)["metrics"] for text in dict.fromkeys(columns["evaluation"].tolist()) if text]
+    except (KeyError, TypeError, ValueError):
+        said = []
+    scored = {metric for metrics in said for metric in metrics}
     scores = {
         column: values.astype(float)
         for column, values in columns.items()
         if column not in _NAMES
         and values.dtype.kind in "fiu"
         and not column.endswith((*_BESIDE, "]"))
-        and (scored is None or Column.read(column, scored).metric in scored)
+        and (not scored or Column.read(column, scored).metric in scored)
     }
     return ScoreSet(name, scores, {column: values.tolist() for column, values in columns.items()})
 
@@ -172,6 +173,7 @@ def _json_rows(table: dict) -> list[dict]:
     columns = {name: column if isinstance(column, list) else [column] for name, column in columns.items()}
     known = table.get("members") or [{}] * max(map(len, columns.values()), default=0)
     file = {"file": table["file"]} if "file" in table else {}
+    file |= {"evaluation": json.dumps(table["evaluation"])} if table.get("evaluation") else {}
     scores = ({name: column[place] for name, column in columns.items()} for place in range(len(known)))
     return [{**file, **row, **own} for row, own in zip(known, scores, strict=True)]
 

@@ -479,7 +479,8 @@ def csv_columns(scores: ScoreCore, *, long_form: bool = False) -> dict[str, Sequ
     columns = long(scores) if long_form else wide(scores, per_factor=True)
     if not scores.evaluation:
         return columns
-    brief = {name: value for name, value in scores.evaluation.items() if name != "metrics"}  # long, and the defaults
+    # Of metrics, their names: what else is known about one is long, and mostly its defaults.
+    brief = {**scores.evaluation, "metrics": list(scores.evaluation.get("metrics", ()))}
     others = [""] * (len(next(iter(columns.values()))) - 1)
     return {**columns, "evaluation": [json.dumps(brief, ensure_ascii=False), *others]}
 

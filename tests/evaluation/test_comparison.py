@@ -1,5 +1,6 @@
 """Comparisons of scores, against scipy's tests and simulations of members that do not differ."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from scipy import stats
 
 import jaxdis
-from jaxdis.cli import main
+from jaxdis.cli import _score_tables, main
 from jaxdis.evaluation._comparison import FEWEST, Row, holm
 
 rng = np.random.default_rng(0)
@@ -169,6 +170,31 @@ def test_json_of_one_and_of_several_files_is_read(tmp_path):
     (tmp_path / "bad.json").write_text("[1")
     with pytest.raises(ValueError, match=r"bad.json: must be JSON of scores"):
         jaxdis.compare(tmp_path / "bad.json", tmp_path / "one.json")
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "npz", "parquet"])
+def test_numbers_that_describe_members_are_no_scores(ending, tmp_path):
+    """In files as in memory; rows that were added with other metrics count as well."""
+    rng = np.random.default_rng(0)
+    factors = jaxdis.Factors.of(rng.integers(0, 3, (60, 2)))
+    codes = rng.normal(size=(3, 60, 3)).astype(np.float32)
+    tables = {name: jaxdis.evaluate(codes, factors, name) for name in ("mig", "sap")}
+    tables = {
+        name: dataclasses.replace(table, members=tuple({"member": f"m{i}", "beta": i} for i in range(3)))
+        for name, table in tables.items()
+    }
+    path = tmp_path / f"scores.{ending}"
+    if ending == "npz":
+        tables["mig"].save(path)
+    elif ending == "json":
+        path.write_text(_score_tables.to_json(tables, {}, several=True))
+    elif ending == "csv":
+        path.write_text(_score_tables.to_csv(tables, {}, several=True))
+    else:
+        _score_tables.append(path, {"mig": tables["mig"]}, {})
+        _score_tables.append(path, {"sap": tables["sap"]}, {})
+    compared = {row.metric for row in jaxdis.compare(path, path).rows}
+    assert compared == ({"mig"} if ending == "npz" else {"mig", "sap"})
 
 
 def test_permutations_take_no_distribution_for_granted():
