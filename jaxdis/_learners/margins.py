@@ -122,7 +122,7 @@ def fit_margins(
         determinant = (1 + h2) * (1 + h0) - h1**2
         tilt = ((1 + h0) * g_slope - h1 * g_intercept) / determinant
         shift = ((1 + h2) * g_intercept - h1 * g_slope) / determinant
-        moved = (jnp.abs(tilt) * reach[None] + jnp.abs(shift)).max()
+        moved = jnp.where((counts > 0)[:, None], jnp.abs(tilt) * reach[None] + jnp.abs(shift), 0.0).max()
         return number + 1, slope - tilt, intercept - shift, moved
 
     start = (jnp.int32(0), jnp.zeros((size, d)), jnp.zeros((size, d)), jnp.float32(jnp.inf))

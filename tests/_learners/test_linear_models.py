@@ -13,7 +13,7 @@ from jaxdis import METRICS, Factors, evaluate, relate
 from jaxdis._learners import classes as class_columns
 from jaxdis._learners import linear, logistic, logistic_hessian, logistic_problem, margins
 from jaxdis._learners.classes import Groups, class_areas
-from jaxdis.relations import threshold_accuracy
+from jaxdis.relations import _learned, threshold_accuracy
 from tests.programs import compiled_whole
 
 # Programs of many small operations.
@@ -150,6 +150,22 @@ def test_margins_equal_liblinear(samples, factor, weights):
             np.testing.assert_allclose(slope, oracle.coef_[:, 0], atol=1e-4)
             np.testing.assert_allclose(intercept, oracle.intercept_, atol=1e-4)
         assert accuracy[i] == pytest.approx(oracle.score(held_out[:, i : i + 1], truth[:, factor]), abs=7e-4)
+
+
+def test_factors_of_few_classes_are_fitted_by_one_program(monkeypatch):
+    """Of more classes, those of about as many: tables of few would be filled up to the most. Numbers are the same."""
+    rng, seen, fit = np.random.default_rng(0), [], margins.fit_margins
+    counted = lambda codes, classes, size, *rest, **how: (seen.append(size), fit(codes, classes, size, *rest, **how))[1]  # noqa: E731
+    monkeypatch.setattr(_learned, "fit_margins", counted)
+    sizes = (3, None, 70, 2, 90, 200)
+    places = rng.permuted(np.tile(np.arange(400), (len(sizes), 1)), axis=1).T
+    values = np.stack([place if size is None else place % size for place, size in zip(places.T, sizes, strict=True)], 1)
+    codes = (values[:, :1] + 0.3 * rng.normal(size=(400, 4))).astype(np.float32)
+    found = relate(codes, Factors.of(values, sizes), "svm_accuracy").strength
+    assert sorted(seen) == [3, 90, 200]
+    for j, size in [pair for pair in enumerate(sizes) if pair[1]]:
+        alone = relate(codes, Factors.of(values[:, [j]], (size,)), "svm_accuracy").strength
+        np.testing.assert_array_equal(found[:, j], alone[:, 0])
 
 
 def test_margins_without_some_classes_weigh_those_that_occur(samples):
