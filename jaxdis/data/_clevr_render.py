@@ -104,11 +104,6 @@ def _slab(at: Field, along: Field) -> tuple[Field, Field]:
     return middle - half, middle + half
 
 
-def ground(start: Vectors, rays: Vectors) -> Float[Array, " p"]:
-    """t at which rays from above meet the ground."""
-    return jnp.where(rays[2] < 0, -start[2] / jnp.minimum(rays[2], -1e-9), FAR)
-
-
 class Hits(NamedTuple):
     """What rays meet first.
 
@@ -122,15 +117,15 @@ class Hits(NamedTuple):
 
 
 def traced(solids: Solids, start: Vectors, rays: Vectors) -> Hits:
-    on_solid, on_ground = entered(solids, start, rays), ground(start, rays)
+    on_solid = entered(solids, start, rays)
+    on_ground = jnp.where(rays[2] < 0, -start[2] / jnp.minimum(rays[2], -1e-9), FAR)  # for rays from above
     nearest = on_solid.min(0)
     which = jnp.where(nearest < on_ground, on_solid.argmin(0), -1).astype(jnp.int32)
     t = jnp.minimum(nearest, on_ground)
     missed = t >= FAR
     t = jnp.where(missed, 0, t)
     point = tuple(a + t * d for a, d in zip(start, rays, strict=True))
-    normal = normal_of(solids, which, point)
-    return Hits(which, missed, point, normal)
+    return Hits(which, missed, point, normal_of(solids, which, point))
 
 
 def normal_of(solids: Solids, which: Int[Array, " p"], point: Vectors) -> Vectors:
@@ -317,10 +312,9 @@ PALETTE += (129, 74, 25), (129, 38, 192), (41, 208, 208), (255, 238, 51)
 # Values of a channel in the evaluation of Dang-Nhu (2022, table 7).
 LEVELS = 6
 _UNIT, _PLACE = Interval(0, 1), Interval(-3, 3)
-OBJECT = {"red": _UNIT, "green": _UNIT, "blue": _UNIT, "shape": 3, "material": 2, "size": SIZES}
+OBJECT = {"red": _UNIT, "green": _UNIT, "blue": _UNIT, "shape": 3, "material": 2, "size": SIZES}  # rubber, metal
 OBJECT |= {"rotation": Interval(0, 360), "x": _PLACE, "y": _PLACE}
 OBJECT_FACTORS = tuple(OBJECT)
-SHAPES, MATERIALS = ("cube", "sphere", "cylinder"), ("rubber", "metal")
 # How far each of them moves along each axis.
 _JITTER = {"camera": 0.5, "key_lamp": 1.0, "fill_lamp": 1.0, "back_lamp": 1.0}
 JITTERED = {f"{what}_{axis}": Interval(-most, most) for what, most in _JITTER.items() for axis in "xyz"}
@@ -332,11 +326,10 @@ _TOGETHER = 256
 class Parts(NamedTuple):
     """Scene factors by part.
 
-    ``count [...]``: how many objects; ``moved [..., 4, 3]``: how far camera, key, fill and back lamp are moved;
-    ``objects [..., o, 9]`` in the order of ``OBJECT_FACTORS``; ``present [..., o]``.
+    ``moved [..., 4, 3]``: how far camera, key, fill and back lamp are moved; ``objects [..., o, 9]`` in the order of
+    ``OBJECT_FACTORS``; ``present [..., o]``.
     """
 
-    count: Int[Array, "..."]
     moved: Float[Array, "... 4 3"]
     objects: Float[Array, "... o 9"]
     present: Bool[Array, "... o"]
@@ -356,7 +349,7 @@ def parts(factors: Num[Array, "... k"], min_objects: int = LEAST_OBJECTS) -> Par
     moved = factors[..., 1:first] if first > 1 else jnp.zeros((*factors.shape[:-1], 12), jnp.float32)
     count = factors[..., 0].astype(jnp.int32) + min_objects
     number = np.arange(objects.shape[-2], dtype=np.int32).reshape((1,) * count.ndim + (-1,))
-    return Parts(count, moved.reshape(*moved.shape[:-1], 4, 3), objects, number < count[..., None])
+    return Parts(moved.reshape(*moved.shape[:-1], 4, 3), objects, number < count[..., None])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -616,7 +609,8 @@ class SceneSpace(FactorSpace):
         row = jnp.where(discrete > 0, jnp.minimum(jnp.floor(row), high), row)
         row = jnp.where(wraps, start + (row - start) % width, row)
         if self.excluded:
-            cell = drawn_cells(self._class_sizes, listed_cells(self._lattice()), key, 1)[0]
+            tied = listed_cells(self._lattice())
+            cell = drawn_cells(self._class_sizes, tied.positions, 1, key, tied.cells, tied.weights)[0]
             row = jnp.where(discrete > 0, cell.astype(jnp.float32), row)
         return self._colored(jax.random.fold_in(key, _COLORS), row, reach, center)
 

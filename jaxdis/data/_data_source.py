@@ -29,7 +29,7 @@ class DataSource:
       checksum: SHA-256 of the content.
     """
 
-    path: str = dataclasses.field(default="", compare=False)
+    path: str = dataclasses.field(default="", compare=False, metadata={"identity": False})
     options: tuple[tuple[str, Any], ...] = ()
     checksum: str = ""
 
@@ -50,10 +50,6 @@ class DataSource:
         if not path.exists():
             raise FileNotFoundError(f"source: must be a file or a folder, got {path}, where there is none")
         return cls(str(path.resolve()), tuple(sorted(options.items())), checksum(path))
-
-    def description(self) -> dict:
-        """What identifies it, as plain data."""
-        return {"type": "DataSource", "options": [list(pair) for pair in self.options], "checksum": self.checksum}
 
     def opened(self, make: Callable, **options):
         """A data set's ``make`` with this file and these options.

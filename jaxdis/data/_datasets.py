@@ -141,10 +141,8 @@ def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: b
       resident: whether to copy all images to the device (12.7 GB) instead of leaving them on disk.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    space, path = (
-        image_files.mpi3d_space(variant),
-        image_files.checked_mpi3d(_needed(source, "mpi3d", "official npz"), variant),
-    )
+    space = image_files.mpi3d_space(variant)
+    path = image_files.checked_mpi3d(_needed(source, "mpi3d", "official npz"), variant)
     return space, _from_disk(image_files.open_mpi3d, path, space, checked_dtype(dtype), path.name, resident)
 
 

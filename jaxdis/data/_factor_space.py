@@ -108,23 +108,21 @@ def _weights(lattice: Lattice, columns: Mapping[int, np.ndarray], count: int) ->
     return np.round(share / share.sum() * _WEIGHT).astype(np.int32)
 
 
-def drawn_cells(sizes: tuple[int, ...], tied: Listed, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
-    """n independent cells from a lattice with these tied factors."""
-    return _cells(sizes, tied.positions, n, key, tied.cells, tied.weights)
-
-
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _cells(sizes, positions, n: int, key, tied, weights) -> Int[Array, "n k"]:
-    """One program; operation by operation, it would be fifteen."""
+def drawn_cells(
+    sizes: tuple[int, ...], positions: tuple[int, ...], n: int, key: PRNGKeyArray, cells, weights
+) -> Int[Array, "n k"]:
+    """n independent cells from a lattice with these tied factors. Operation by operation, it would be fifteen
+    programs."""
     tied_key, free_key = jax.random.split(key)
     rows = _pick(tied_key, weights, (n,))
-    return _completed(sizes, positions, free_key, tied[rows])
+    return _completed(sizes, positions, free_key, cells[rows])
 
 
 def cells_given(
     lattice: Lattice, key: PRNGKeyArray, factor: Int[Array, ""], value: Int[Array, " n"]
 ) -> Int[Array, "n k"]:
-    """One cell per value, drawn given that ``factor`` has this value."""
+    """One cell per value, drawn given that ``factor`` has this value, but for that factor's own column."""
     tied = listed_cells(lattice)
     tied_key, free_key = jax.random.split(key)
     slots = np.full(len(lattice.sizes), -1, np.int32)
@@ -138,33 +136,7 @@ def cells_given(
         match = jnp.where((slot < 0) | (column[None] == value[:, None]), jnp.asarray(tied.weights)[None], 0)
         pick = jax.vmap(lambda key, row: _pick(key, row, ()))
         rows = pick(jax.random.split(tied_key, value.shape[0]), match)
-    drawn = _completed(lattice.sizes, tied.positions, free_key, jnp.asarray(tied.cells)[rows])
-    return jnp.where(jnp.arange(len(lattice.sizes))[None] == factor, value[:, None], drawn)
-
-
-def cells_near(
-    lattice: Lattice,
-    key: PRNGKeyArray,
-    n: int,
-    center: Int[Array, "1 k"],
-    radius: Mapping[int, int | float],
-    around: frozenset[int],
-) -> Int[Array, "n k"]:
-    """Cells within a radius of a center, by column, in a lattice where no combination is left out.
-
-    A column without a radius is free, and so is one with a single value; the columns in ``around`` wrap around.
-    """
-    low, high = [], []
-    for j, size in enumerate(lattice.sizes):
-        steps = None if size == 1 else 0 if j in dict(lattice.fixed) else radius.get(j)
-        wide = steps is None or (j in around and 2 * steps + 1 >= size)
-        low.append(jnp.zeros((), jnp.int32) if wide else center[0, j] - steps)
-        high.append(jnp.full((), size, jnp.int32) if wide else center[0, j] + steps + 1)
-    sizes = np.array([lattice.sizes], np.int32)
-    bounded = np.array([[j not in around for j in range(len(lattice.sizes))]])
-    low, high = jnp.stack(low)[None], jnp.stack(high)[None]
-    low, high = jnp.where(bounded, jnp.maximum(low, 0), low), jnp.where(bounded, jnp.minimum(high, sizes), high)
-    return random.randint(key, (n, len(lattice.sizes)), low, high) % sizes
+    return _completed(lattice.sizes, tied.positions, free_key, jnp.asarray(tied.cells)[rows])
 
 
 def _pick(key: PRNGKeyArray, match: Int[Array, " c"], shape: tuple[int, ...]) -> Int[Array, "..."]:
@@ -224,27 +196,6 @@ class Interval:
 def uniform(key: PRNGKeyArray, position: int, span: Interval, n: int) -> Float[Array, " n"]:
     """Values for the factor at ``position``, from its whole interval."""
     return random.uniform(_key_of(key, position), (n,), minval=span.low, maxval=span.high)
-
-
-def near(
-    key: PRNGKeyArray,
-    position: int,
-    span: Interval,
-    n: int,
-    center: Float[Array, ""],
-    radius: float | None,
-    *,
-    circular: bool,
-) -> Float[Array, " n"]:
-    """Values within ``radius`` of ``center``; they continue beyond the ends only if circular."""
-    if radius is None:
-        return uniform(key, position, span, n)
-    key, width = _key_of(key, position), span.high - span.low
-    if span.circular or circular:
-        most = min(radius, width / 2)
-        return span.low + (center + random.uniform(key, (n,), minval=-most, maxval=most) - span.low) % width
-    low, high = jnp.maximum(center - radius, span.low), jnp.minimum(center + radius, span.high)
-    return low + (high - low) * random.uniform(key, (n,))
 
 
 def completed(cells: Int[Array, "n k"], spans: Mapping[int, Interval | float], draw: Callable) -> Num[Array, "n k"]:
@@ -619,10 +570,29 @@ class FactorSpace:
         columns, around = self._neighborhood(radius, circular)
         center_key, draw_key = jax.random.split(key)
         center = self.sample(center_key, 1)
-        cells = cells_near(self._lattice(), draw_key, n, center.astype(jnp.int32), columns, around)
+        fixed, low, high = dict(self.fixed), [], []
+        # A column without a radius is free, and so is one with a single value.
+        for j, size in enumerate(self._class_sizes):
+            steps = None if size == 1 else 0 if j in fixed else columns.get(j)
+            wide = steps is None or (j in around and 2 * steps + 1 >= size)
+            place = center[0, j].astype(jnp.int32)
+            low.append(jnp.zeros((), jnp.int32) if wide else place - steps)
+            high.append(jnp.full((), size, jnp.int32) if wide else place + steps + 1)
+        sizes = np.array([self._class_sizes], np.int32)
+        bounded = np.array([[j not in around for j in range(self.num_factors)]])
+        low, high = jnp.stack(low)[None], jnp.stack(high)[None]
+        low, high = jnp.where(bounded, jnp.maximum(low, 0), low), jnp.where(bounded, jnp.minimum(high, sizes), high)
+        cells = random.randint(draw_key, (n, self.num_factors), low, high) % sizes
 
         def draw(j, span):
-            return near(draw_key, j, span, n, center[0, j], columns.get(j), circular=j in around)
+            if j not in columns:
+                return uniform(draw_key, j, span, n)
+            key, width, at = _key_of(draw_key, j), span.high - span.low, center[0, j]
+            if span.circular or j in around:
+                most = min(columns[j], width / 2)
+                return span.low + (at + random.uniform(key, (n,), minval=-most, maxval=most) - span.low) % width
+            low, high = jnp.maximum(at - columns[j], span.low), jnp.minimum(at + columns[j], span.high)
+            return low + (high - low) * random.uniform(key, (n,))
 
         return completed(cells, self._spans(), draw)
 
@@ -678,8 +648,7 @@ class FactorSpace:
         return {j: fixed.get(j, self.values[j]) for j in self.continuous}
 
     def _cells(self, n: int, positions: tuple[int, ...], key, cells, weights) -> Num[Array, "n k"]:
-        tied = Listed(positions, cells, weights)
-        return self._anywhere(key, drawn_cells(self._class_sizes, tied, key, n))
+        return self._anywhere(key, drawn_cells(self._class_sizes, positions, n, key, cells, weights))
 
     def _cells_given(self, key, factor, value) -> Num[Array, "n k"]:
         cells = cells_given(self._lattice(), key, factor, value.astype(jnp.int32))

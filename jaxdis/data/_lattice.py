@@ -22,7 +22,6 @@ from jaxdis._core.options import Natural, checked
 from jaxdis.data._factor_space import FactorSpace
 
 logger = logging.getLogger(__name__)
-_CHUNK = 2**24
 
 
 def directory() -> Path:
@@ -50,7 +49,13 @@ def cached(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path.parent)
-        _build(path, wanted, build)
+        with replacing(path) as temporary:
+            out = _mapped(temporary, wanted["dtype"], shape)
+            build(out)
+            out.flush()
+            # The description comes first: between the two steps the old array has a wrong checksum: it is rebuilt.
+            write_json(path.with_suffix(".json"), {**wanted, "crc32": _crc32(out)})
+            del out
     except OSError as error:
         if is_full(error):
             raise full(error, path.parent, advice) from error
@@ -60,17 +65,6 @@ def cached(
             ) from error
         raise
     return open_array(path)
-
-
-def _build(path: Path, wanted: dict, build: Callable[[np.ndarray], None]) -> None:
-    """Build an array under a temporary name; rename it when it is complete."""
-    with replacing(path) as temporary:
-        out = _mapped(temporary, wanted["dtype"], tuple(wanted["shape"]))
-        build(out)
-        out.flush()
-        # The description comes first: between the two steps the old array has a wrong checksum and would be rebuilt.
-        write_json(path.with_suffix(".json"), {**wanted, "crc32": _crc32(out)})
-        del out
 
 
 def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
@@ -110,10 +104,7 @@ def _fault(path: Path, wanted: dict) -> str | None:
 
 
 def _crc32(array: np.ndarray) -> int:
-    flat, value = np.asarray(array).reshape(-1).view(np.uint8), 0
-    for start in range(0, flat.size, _CHUNK):
-        value = zlib.crc32(flat[start : start + _CHUNK], value)
-    return value
+    return zlib.crc32(np.asarray(array).reshape(-1).view(np.uint8))
 
 
 def path_of(name: str) -> Path:

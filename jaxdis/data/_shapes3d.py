@@ -166,8 +166,7 @@ def _caps(start, rays, half, radius):
     return best, normal
 
 
-VERSION = 1
-LAYERS_NAME = f"shapes3d-{VERSION}"
+LAYERS_NAME = "shapes3d-1"
 LAYERS_SHAPE = (480 * 31, 64, 64, 3)
 
 # Values as in the published file: its scale runs from 0.75 to 1.25, where its documentation says 0 to 1.
@@ -175,8 +174,6 @@ _HUES = {f"{surface}_hue": np.arange(10) / 10 for surface in ("floor", "wall", "
 SPACE = FactorSpace.of(**_HUES, scale=np.linspace(0.75, 1.25, 8), shape=4, orientation=np.linspace(-30, 30, 15))
 SKY_COLOR = (153, 226, 249)
 _GEOMETRY = FactorSpace.of(scale=8, shape=4, orientation=15)
-# The hue factor of each surface, in the order of the layers.
-_SURFACES = (FLOOR, WALL, OBJECT)
 _PALETTE = np.array([colorsys.hsv_to_rgb(hue / 10, 1, 1) for hue in range(10)], np.float32)
 _LEVELS, _LEVEL_OF_HUE = np.unique(_PALETTE.round(4), return_inverse=True)
 # Samples per pixel in each direction.
@@ -285,17 +282,13 @@ def layers(
     # The ten hues share six different channel values, so light is summed over pixels only for these.
     levels = jnp.asarray(_LEVELS)[:, None, None, None, None]
     lit = jnp.clip(levels * intensity[None] + gloss[None], 0, 1)
-    covers = jnp.stack([surface == of for of in _SURFACES])[:, None]
+    covers = jnp.stack([surface == of for of in (FLOOR, WALL, OBJECT)])[:, None]
     sums = jnp.where(covers, lit[None], 0).mean((2, 3))
     colored = jnp.stack([sums[:, _LEVEL_OF_HUE[:, channel]] for channel in range(3)], -1)
     shares = covers.astype(jnp.float32).mean((2, 3))[..., None]
-    return jnp.concatenate([_bytes(colored, shares).reshape(30, 64, 64, 3), sky(surface)[None]])
-
-
-def sky(surface: Int[Array, "s s 64 64"]) -> UInt8[Array, "64 64 3"]:
-    """What the sky adds to an image."""
     share = (surface == SKY).astype(jnp.float32).mean((0, 1))[..., None]
-    return _bytes(share * spread(_sky_color(), 3), share)
+    sky = _bytes(share * spread(_sky_color(), 3), share)
+    return jnp.concatenate([_bytes(colored, shares).reshape(30, 64, 64, 3), sky[None]])
 
 
 def _bytes(image: Float[Array, "..."], share: Float[Array, "..."]) -> UInt8[Array, "..."]:

@@ -4,7 +4,6 @@ The set is Matthey et al. 2017 (dSprites). The pixel rule and the outlines were 
 320, 294 are exact and none differs by more than 2 pixels.
 """
 
-import logging
 import warnings
 from pathlib import Path
 
@@ -138,13 +137,12 @@ def draw(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key=None) -> Arr
 # images equally well, and chance would decide which rotation a model finds.
 
 _HEART_SHAPE, _UPRIGHT = 2, 0
-# The first of dSprites' 32 vertical positions that occur.
+# The first of dSprites' 32 vertical positions that occur, of 16.
 _FIRST_Y = 8
-_NUM_Y = 16
 
 _OF_DSPRITES = dict(zip(SPACE.names, SPACE.values, strict=True))
 HEARTS_SPACE = FactorSpace.of(
-    scale=_OF_DSPRITES["scale"], x=_OF_DSPRITES["x"], y=_OF_DSPRITES["y"][_FIRST_Y : _FIRST_Y + _NUM_Y]
+    scale=_OF_DSPRITES["scale"], x=_OF_DSPRITES["x"], y=_OF_DSPRITES["y"][_FIRST_Y : _FIRST_Y + 16]
 )
 
 
@@ -153,19 +151,15 @@ def draw_hearts(tables: tuple, factors: Int[Array, "n 3"], key: Array | None) ->
     start = np.array([[_HEART_SHAPE, 0, _UPRIGHT, 0, _FIRST_Y]], np.int32)
     place = np.array([[0, 1, 0, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], np.int32)
     frames = draw(tables, start + factors @ place, key)
-    return jax.lax.reduce_window(frames, np.float32(0), jax.lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "valid") / np.float32(
-        4
-    )
+    sums = jax.lax.reduce_window(frames, np.float32(0), jax.lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "valid")
+    return sums / np.float32(4)
 
 
 # The harder variants in Locatello et al. 2019, section 4. Color, noise or background is drawn again for every image, so
 # a render needs a key and the factors alone do not determine the pixels.
 
-logger = logging.getLogger(__name__)
-
 # The painting is reduced to fit this box (width, height), as in disentanglement_lib.
 _PAINTING_BOX = (350, 274)
-_PAINTING_FORMATS = ("JPEG", "PNG", "WEBP")
 # A decoded pixel takes three bytes; a small file may contain far more pixels than this.
 MOST_PIXELS = 100_000_000
 
@@ -201,12 +195,7 @@ def draw_painted(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: PRN
 
 
 def load_painting(path: str | Path | None) -> np.ndarray:
-    """The painting as float32 [height, width, 3] in [0, 1], reduced to fit 350 × 274 pixels.
-
-    Raises:
-      FileNotFoundError: without the picture; the message says which one to save where.
-      ValueError: for a picture that is damaged, too large, or too small for a 64 × 64 patch.
-    """
+    """The painting as float32 [height, width, 3] in [0, 1], reduced to fit 350 × 274 pixels."""
     default = lattice.directory() / "the_scream.jpg"
     path = Path(path) if path is not None else default
     if not path.is_file():
@@ -219,7 +208,7 @@ def load_painting(path: str | Path | None) -> np.ndarray:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # checked below, before decoding
-            with Image.open(path, formats=_PAINTING_FORMATS) as picture:
+            with Image.open(path, formats=("JPEG", "PNG", "WEBP")) as picture:
                 if picture.width * picture.height > MOST_PIXELS:
                     raise ValueError(
                         f"painting: must be a picture of at most {MOST_PIXELS:,} pixels, got {picture.width:,} × "

@@ -40,10 +40,6 @@ SHADES = 2**10
 _NEARNESSES = 2**20
 
 
-def samples(side: int) -> int:
-    return side * SUPERSAMPLED
-
-
 def patch_points(patch: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Points on a patch ``[u, v, 3]`` and their outward unit normals (zero where an edge of the patch is a point)."""
     (b_u, d_u), (b_v, d_v) = _bernstein(u), _bernstein(v)
@@ -51,13 +47,6 @@ def patch_points(patch: np.ndarray, u: np.ndarray, v: np.ndarray) -> tuple[np.nd
     normal = np.cross(along, across)  # in this order they point outward
     length = np.linalg.norm(normal, axis=-1, keepdims=True)
     return np.einsum("ua,vb,abc->uvc", b_u, b_v, patch), normal / np.maximum(length, 1e-12)
-
-
-def longest_line(patch: np.ndarray, axis: int) -> float:
-    """How long the patch's longest line is along an axis, at its greatest speed."""
-    values, slopes = _bernstein(np.linspace(0, 1, 33))
-    first, second = (slopes, values) if axis == 0 else (values, slopes)
-    return float(np.linalg.norm(np.einsum("ua,vb,abc->uvc", first, second, patch), axis=-1).max())
 
 
 def camera(azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> tuple[Array, Array, Array]:
@@ -108,11 +97,14 @@ def lit_surface(side: int) -> tuple[np.ndarray, np.ndarray]:
 
     In images of side × side pixels, neighbors are less than a sample apart wherever the camera is.
     """
-    width = 2 * REACH * (DISTANCE - 3.5) / samples(side)  # of a sample at the teapot's point nearest to the camera
-    spacing = width / _DENSITY
+    width = 2 * REACH * (DISTANCE - 3.5) / side  # of a pixel at the teapot's point nearest to the camera
+    spacing = width / SUPERSAMPLED / _DENSITY
     points, normals = [], []
+    values, slopes = _bernstein(np.linspace(0, 1, 33))
     for patch in CONTROL_POINTS:
-        counts = [int(np.ceil(longest_line(patch, axis) / spacing)) for axis in (0, 1)]
+        # As many as suffice for the patch's longest line along either axis, at its greatest speed.
+        speeds = [np.einsum("ua,vb,abc->uvc", *of, patch) for of in ((slopes, values), (values, slopes))]
+        counts = [int(np.ceil(float(np.linalg.norm(lines, axis=-1).max()) / spacing)) for lines in speeds]
         point, normal = patch_points(patch, *((np.arange(count) + 0.5) / count for count in counts))
         points.append(point.reshape(-1, 3))
         normals.append(normal.reshape(-1, 3))
@@ -147,17 +139,18 @@ class Draw:
     def _points(self, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
         """What each sample shows, row by row."""
         surface, shades = map(jnp.asarray, lit_surface(self.side))
+        samples = self.side * SUPERSAMPLED
         right, up, back = camera(azimuth, elevation)
         (x, y, z), (nx, ny, nz) = surface[:3], surface[3:]
         nearness = 1 / (DISTANCE - (back[0] * x + back[1] * y + back[2] * z))
-        scale = np.float32(samples(self.side) / (2 * REACH)) * nearness
-        middle = np.float32(samples(self.side) / 2)
+        scale = np.float32(samples / (2 * REACH)) * nearness
+        middle = np.float32(samples / 2)
         column = middle + scale * (right[0] * x + right[1] * y)
         row = middle - scale * (up[0] * x + up[1] * y + up[2] * z)
         a, b, c = (np.float32(DISTANCE) * back[i] for i in range(3))
         outside = nx * (a - x) + ny * (b - y) + nz * (c - z) > 0
         shade = jnp.where(outside, shades[0], shades[1])
         near = ((DISTANCE + 4 - 1 / nearness) * np.float32(_NEARNESSES / 8)).astype(jnp.int32)
-        place = row.astype(jnp.int32) * samples(self.side) + column.astype(jnp.int32)
-        buffer = jnp.zeros(samples(self.side) ** 2, jnp.int32)
+        place = row.astype(jnp.int32) * samples + column.astype(jnp.int32)
+        buffer = jnp.zeros(samples**2, jnp.int32)
         return buffer.at[place].max(near * SHADES + shade, mode="drop")

@@ -51,7 +51,7 @@ def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, co
     parts = [_case(case, part, num_samples) for part in jax.random.split(key, copies)]
     codes = jnp.concatenate([codes for codes, _ in parts], axis=1)
     values = jnp.concatenate([values for _, values in parts], axis=1)
-    return codes.astype(jnp.float32), _discrete(values, 9)
+    return codes.astype(jnp.float32), _factors(values, 9)
 
 
 def _case(case: str, key, num_samples: int):
@@ -84,7 +84,7 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
     values = random.uniform(key, (num_samples, num_factors))
     steepness = 1000.0 ** (alpha - 0.25)
     codes = jnp.tan(2 * jnp.arctan(steepness / 2) * (values - 0.5)) / steepness + 0.5
-    return codes, _continuous(values)
+    return codes, _factors(values)
 
 
 @checked
@@ -95,7 +95,7 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
     least so at ``α = 1/2``.
     """
     values = random.uniform(key, (num_samples, num_factors))
-    return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
+    return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _factors(values)
 
 
 @checked
@@ -106,7 +106,7 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
     """
     draw, disturb = jax.random.split(key)
     values = random.uniform(draw, (num_samples, num_factors))
-    return (1 - alpha) * values + alpha * random.uniform(disturb, values.shape), _continuous(values)
+    return (1 - alpha) * values + alpha * random.uniform(disturb, values.shape), _factors(values)
 
 
 @checked
@@ -118,15 +118,11 @@ def toy_model(name: Literal["M1", "M2"]) -> Representation:
     ``"M2"`` it agrees with the first factor in 70 %.
     """
     agreeing = {"M1": 5, "M2": 7}[name]
-    rows = []
-    for a, b in np.ndindex(2, 2):
-        for first in [a] * 10 + [b] * 10:
-            # 20 samples per cell; the second code splits each of the two halves 5 : 5 or 7 : 3.
-            rows.append((a, b, first))
-    table = np.array(rows)
+    # 20 samples per cell; the second code splits each of the two halves 5 : 5 or 7 : 3.
+    table = np.array([(a, b, first) for a, b in np.ndindex(2, 2) for first in [a] * 10 + [b] * 10])
     second = np.where(np.arange(len(table)) % 10 < agreeing, table[:, 0], 1 - table[:, 0])
     codes = np.stack([table[:, 2], second], axis=1)
-    return jnp.asarray(codes, jnp.float32), _discrete(jnp.asarray(table[:, :2]), 2)
+    return jnp.asarray(codes, jnp.float32), _factors(jnp.asarray(table[:, :2], jnp.int32), 2)
 
 
 @checked
@@ -156,7 +152,7 @@ def distributed(
         digits = random.randint(key, (num_samples, 2 * num_factors), 0, num_values)
     high, low = digits[:, :num_factors], digits[:, num_factors:]
     codes = (num_values * high + low).astype(jnp.float32) + 0.5
-    return codes / num_values**2, _discrete((high + jnp.roll(low, -1, axis=1)) % num_values, num_values)
+    return codes / num_values**2, _factors((high + jnp.roll(low, -1, axis=1)) % num_values, num_values)
 
 
 @checked
@@ -183,7 +179,7 @@ def entangled(
     if num_factors < 2:
         raise ValueError(f"num_factors: must be at least 2, got {num_factors}")
     values = random.uniform(key, (num_samples, num_factors))
-    return householder_map(alpha, values), _continuous(values)
+    return householder_map(alpha, values), _factors(values)
 
 
 def householder_map(alpha, values: Float[Array, "n k"]) -> Float[Array, "n k"]:
@@ -197,14 +193,9 @@ def householder_map(alpha, values: Float[Array, "n k"]) -> Float[Array, "n k"]:
     return jax.scipy.special.ndtr(turned)
 
 
-def _discrete(values, size: int) -> Factors:
+def _factors(values, size: int | None = None) -> Factors:
     k = values.shape[1]
-    return Factors(values.astype(jnp.int32), (size,) * k, tuple(f"factor_{j}" for j in range(k)))
-
-
-def _continuous(values) -> Factors:
-    k = values.shape[1]
-    return Factors(values, (None,) * k, tuple(f"factor_{j}" for j in range(k)))
+    return Factors(values, (size,) * k, tuple(f"factor_{j}" for j in range(k)))
 
 
 __all__ = ["CASES", "calibration", "distributed", "entangled", "noise", "rotation", "toy_model", "warp"]

@@ -47,30 +47,11 @@ def intervened(metric: Metric, options: Mapping, encode: Callable, space: Factor
     return jax.tree.map(np.asarray, result)
 
 
-def options_of(name: str, metric: Metric, limits: Mapping[str, int]) -> dict:
-    """The options of a metric that intervenes, and how many images and batches it takes, within limits.
-
-    Options that only apply to given samples, such as bins, are refused.
-    """
-    parameters = inspect.signature(INTERVENTIONS[metric.source.function]).parameters
-    given = {option: value for option, value in metric.all_options.items() if value is not None}
-    unread = [option for option in given if option not in parameters]
-    if unread:
-        raise ValueError(f"{unread[0]}: {name} holds the factors of the data set itself and has no such option")
-    options = {option: each.default for option, each in parameters.items() if each.kind is each.KEYWORD_ONLY} | given
-    for option in limits.keys() & options.keys() - dict(metric.source.options).keys():
-        if limits[option] < options[option]:
-            # Images are encoded in chunks of equal size: a prime number would be encoded one by one.
-            options[option] = limits[option] // 32 * 32 or limits[option]
-    return options
-
-
 def images_of(options: Mapping, space: FactorSpace) -> int:
     if "num_pairs" in options:  # consistency, restrictiveness
         return options["num_pairs"] * (1 + 2 * space.num_factors)
     if "num_samples" in options:  # IRS
-        fixed = {position for position, _ in space.fixed}
-        sizes = [size or options["factor_bins"] for j, size in enumerate(space.sizes) if size != 1 and j not in fixed]
+        sizes = (space.sizes[j] or options["factor_bins"] for j in simulated.free_factors(space))
         return options["num_samples"] + options["num_given"] * sum(sizes)
     batches = (options["num_train"] + options["num_eval"]) * options["batch"]
     return batches + options["num_variance"] if "num_variance" in options else 2 * batches
@@ -168,8 +149,14 @@ def evaluate_encoder(
     images, counts = Images.of(render), {name: images_of(options, space) for name, options in moved.items()}
     if not progress and sum(counts.values()) > MANY_IMAGES:
         _warn_of_images(counts)
+    total, done = len(rows) + len(test_rows) + sum(counts.values()), 0
     with reported(progress, "encoding", "images") as show:
-        tell = _counted(show, len(rows) + len(test_rows) + sum(counts.values()))
+
+        def tell(count: int) -> None:
+            nonlocal done
+            done += count
+            show(done, total)
+
         look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
         codes, factors = look(key, rows)
         test = None if groups is not None else look(jax.random.fold_in(key, _TEST), test_rows)
@@ -202,17 +189,30 @@ def evaluate_encoder(
 def _interventions(
     plan: Mapping[str, Metric], space: FactorSpace, samples: int, test_samples: int
 ) -> dict[str, dict[str, Any]]:
-    """The options of each metric that intervenes, before anything is drawn."""
+    """The options of each metric that intervenes, with as many images as samples at most, before anything is drawn.
+
+    Options that only apply to given samples, such as bins, are refused.
+    """
     limits = dict.fromkeys(("num_train", "num_variance", "num_samples", "num_pairs"), samples)
     limits["num_eval"] = test_samples
-    _, moved = _apart(plan)
-    options = {name: options_of(name, metric, limits) for name, metric in moved.items()}
-    if options and isinstance(space, PictureSpace):
+    options_by_name: dict[str, dict[str, Any]] = {}
+    for name, metric in _apart(plan)[1].items():
+        parameters = inspect.signature(INTERVENTIONS[metric.source.function]).parameters
+        given = {option: value for option, value in metric.all_options.items() if value is not None}
+        if unread := [option for option in given if option not in parameters]:
+            raise ValueError(f"{unread[0]}: {name} holds the factors of the data set itself and has no such option")
+        options = {option: p.default for option, p in parameters.items() if p.kind is p.KEYWORD_ONLY} | given
+        for option in limits.keys() & options.keys() - dict(metric.source.options).keys():
+            if limits[option] < options[option]:
+                # Images are encoded in chunks of equal size: a prime number would be encoded one by one.
+                options[option] = limits[option] // 32 * 32 or limits[option]
+        options_by_name[name] = options
+    if options_by_name and isinstance(space, PictureSpace):
         raise ValueError(
-            f"metrics: must not intervene in stored pictures, got {', '.join(options)}; leave these out, or score "
-            "codes by evaluate, which looks for pictures that share a factor instead"
+            f"metrics: must not intervene in stored pictures, got {', '.join(options_by_name)}; leave these out, or "
+            "score codes by evaluate, which looks for pictures that share a factor instead"
         )
-    return options
+    return options_by_name
 
 
 def _of_pictures(groups, space: FactorSpace) -> np.ndarray | None:
@@ -229,18 +229,6 @@ def _warn_of_images(drawn: Mapping[str, int]) -> None:
         f"metrics: interventions draw and encode {counts} images; fewer samples and test_samples mean fewer, and "
         "progress=True shows how far it is"
     )
-
-
-def _counted(show: Callable, total: int) -> Callable[[int], None]:
-    """A function that takes how many images were just encoded."""
-    done = 0
-
-    def tell(count):
-        nonlocal done
-        done += count
-        show(done, total)
-
-    return tell
 
 
 def names_in_turn(metrics: Mapping[str, Metric]) -> list[tuple[str, ...]]:

@@ -170,16 +170,16 @@ def _order_agreement(orders: np.ndarray, segments, masks: np.ndarray, groups: in
     if int(masks.max()) + 1 != slots:
         return {}
     by_group = orders.reshape(len(orders), groups, -1, slots)
-    columns = executor.map_members(_orders_of_member, slots, (by_group, segments), jnp.asarray(masks))
-    finite = np.array([(segment != UNDEFINED).all() for segment in segments])
-    return {name: np.where(finite, values, np.nan) for name, values in columns.items()}
+    return executor.map_members(_orders_of_member, slots, (by_group, segments), jnp.asarray(masks))
 
 
 def _orders_of_member(slots: int, member: tuple[Array, Array], masks: Array) -> dict[str, Array]:
     orders, segments = member
     matched = match_slots(masks, segments, true_segments=slots, predicted_segments=slots)
     exact, mismatch = jax.vmap(order_agreement)(orders, matched.reshape(orders.shape))
-    return {"order_agreement": exact.mean(), "order_mismatch": mismatch.mean()}
+    finite = (segments != UNDEFINED).all()
+    columns = {"order_agreement": exact.mean(), "order_mismatch": mismatch.mean()}
+    return {name: jnp.where(finite, value, jnp.nan) for name, value in columns.items()}
 
 
 def _agreement(counts: tuple[int, int], segments: Array, true: Array) -> dict[str, Array]:
@@ -286,14 +286,12 @@ def evaluate_slots(
             images = Images.of(drawn.render)
             encoded = [_of_function(each, images, rows, key, batch, show) for each in models]
             codes, segments = _stacked(encoded)
-    scenes = drawn.samples()
+    scenes, masks = drawn.samples(), segments
     if segments is None:
         if any(isinstance(metric, Segmentation) for metric in plan.values()) and metrics != "all":
             raise ValueError("metrics: must be without segmentation for a model that returns no masks")
         plan = {name: metric for name, metric in plan.items() if isinstance(metric, Structured)}
         masks = np.full((len(codes), *scenes.masks.shape), UNDEFINED, np.uint8)
-    else:
-        masks = segments
     labels = model.labels if members is None and isinstance(model, Zoo) else members
     given = MemberSlots(codes, masks, scenes, groups, range(len(codes)), kinds)
     tables = list(slots_scored(plan, given).values())
@@ -301,8 +299,8 @@ def evaluate_slots(
     if segments is None:  # orders cannot be compared with those of masks
         columns = {name: column for name, column in columns.items() if ".order_" not in name}
     parts = {name: table.part(name) for table in tables for name in table.parts}
-    scores = Scores(columns, parts, tables[0].factor_names, members=member_rows(labels, len(codes)))
-    scores = dataclasses.replace(scores, evaluation={"data": data, "samples": samples, "groups": groups})
+    how = {"evaluation": {"data": data, "samples": samples, "groups": groups}}
+    scores = Scores(columns, parts, tables[0].factor_names, members=member_rows(labels, len(codes)), **how)
     return scores if several else scores[0]
 
 

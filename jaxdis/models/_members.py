@@ -118,9 +118,7 @@ def checked_members(method: Method, keys, hyperparameters, labels):
         needed = ", ".join(method.settings()._fields) or "none"
         raise ValueError(f"hyperparameters: must be those of {type(method).__name__} ({needed}), got others")
     m = len(keys)
-    columns = {
-        name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)
-    }
+    columns = {name: _column(name, value, m) for name, value in hyperparameters._asdict().items()}
     _check_rates(method, columns)
     hyperparameters = type(hyperparameters)(**columns)
     if labels is None:
@@ -152,16 +150,6 @@ def _seeds(seeds) -> tuple[int, ...]:
     return checked_value("seeds", tuple[Seed, ...], list(seeds) if isinstance(seeds, range) else seeds)
 
 
-def _setting_values(name: str, values, signed: bool) -> tuple[float, ...]:
-    """One setting's values: a finite number, at least 0 unless it is ``signed``, or several."""
-    values = as_numpy(values, name)
-    unfit = values.dtype.kind not in "fiu" or values.ndim > 1 or not np.isfinite(values).all()
-    if unfit or ((values < 0).any() and not signed):
-        needed = "a finite number" if signed else "a finite number of at least 0"
-        raise ValueError(f"{name}: must be {needed} or a sequence of them, got {shown(values.tolist())}")
-    return tuple(map(float, np.atleast_1d(values)))
-
-
 def _combinations(variants: Mapping[str, Variant], name: str, settings: Mapping):
     if not isinstance(name, str) or name not in variants:
         raise ValueError(f"sweep: must have names among {', '.join(variants)}, got {shown(name)}")
@@ -171,9 +159,15 @@ def _combinations(variants: Mapping[str, Variant], name: str, settings: Mapping)
     unknown = [setting for setting in settings if setting not in allowed]
     if unknown:
         raise ValueError(f"{name}: must have settings among {', '.join(allowed) or 'none'}, got {', '.join(unknown)}")
-    signed = variants[name].signed
-    values = [_setting_values(f"{name}, {setting}", value, setting in signed) for setting, value in settings.items()]
-    return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*values)]
+    columns = []
+    for setting, given in settings.items():
+        values, signed = as_numpy(given, f"{name}, {setting}"), setting in variants[name].signed
+        unfit = values.dtype.kind not in "fiu" or values.ndim > 1 or not np.isfinite(values).all()
+        if unfit or ((values < 0).any() and not signed):
+            needed = "a finite number" if signed else "a finite number of at least 0"
+            raise ValueError(f"{name}, {setting}: must be {needed} or a sequence of them, got {shown(values.tolist())}")
+        columns.append(tuple(map(float, np.atleast_1d(values))))
+    return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*columns)]
 
 
 def _column(name: str, value, m: int) -> np.ndarray:

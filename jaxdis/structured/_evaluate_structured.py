@@ -37,7 +37,7 @@ from jaxdis.relations import RELATIONS
 from jaxdis.relations._learned import PRESETS
 from jaxdis.scores._structure import Levels, Structure
 from jaxdis.scores._structured_score import NOISE, background, drop_small, score_of
-from jaxdis.structured._probing import Encoding, Probe, Start, layout_of, probe
+from jaxdis.structured._probing import Encoding, Start, layout_of, probe
 
 # Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples fit the predictor.
 TRAIN_SHARE = 0.8
@@ -274,12 +274,11 @@ def score_slots(settings: Settings, member: SlotCodes, shared: Shared) -> dict[s
         counted = jnp.isfinite(scores[name])
         mean = jnp.where(counted, scores[name], 0.0).sum(axis=0) / counted.sum(axis=0).astype(jnp.float32)
         results[name] = jnp.where(finite, mean, jnp.nan)
-    probed = {
-        "trace": jnp.where(finite, probed.trace, jnp.nan),
-        "iterations": probed.iterations,
-        "orders": probed.orders,
+    return results | {
+        "probing.trace": jnp.where(finite, probed.trace, jnp.nan),
+        "probing.iterations": probed.iterations,
+        "probing.orders": probed.orders,
     }
-    return results | {f"probing.{name}": value for name, value in probed.items()}
 
 
 def _score_group(settings: Settings, key, codes, factors: Factors):
@@ -325,9 +324,7 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
         errors = jnp.sqrt(safe_divide(squares @ owner, shares @ owner))
         results["informativeness"] = safe_divide(jnp.where(valid, errors, 0.0).sum(), valid.sum().astype(jnp.float32))
         results["informativeness.per_factor"] = jnp.where(valid, errors, jnp.nan)
-    empty = jnp.zeros((0,))
-    light = Probe(probed.orders, empty, empty, probed.trace, probed.iterations)
-    return results, valid.any().astype(jnp.float32), light
+    return results, valid.any().astype(jnp.float32), probed._replace(codes=None, targets=None)
 
 
 def _name(structure: Structure, levels: tuple[str, ...]) -> str:
@@ -357,17 +354,15 @@ def _columns(factors: Factors, names) -> tuple[int, ...]:
     entries = listed(names)
     if entries is None:
         raise ValueError(f"categorical: must be a sequence of names or columns of factors, got {shown(names)}")
-    return tuple(_column(factors, checked_value("categorical", str | int, name)) for name in entries)
-
-
-def _column(factors: Factors, name: str | int) -> int:
-    if isinstance(name, str):
-        if name not in factors.names:
+    columns = []
+    for entry in entries:
+        name = checked_value("categorical", str | int, entry)
+        if isinstance(name, str) and name not in factors.names:
             raise ValueError(f"categorical: must have names among {factors.names}, got {name!r}")
-        return factors.names.index(name)
-    if not 0 <= name < factors.num_factors:
-        raise ValueError(f"categorical: must have columns from 0 to {factors.num_factors - 1}, got {name}")
-    return int(name)
+        columns.append(factors.names.index(name) if isinstance(name, str) else int(name))
+        if not 0 <= columns[-1] < factors.num_factors:
+            raise ValueError(f"categorical: must have columns from 0 to {factors.num_factors - 1}, got {name}")
+    return tuple(columns)
 
 
 def _rows(groups, n: int, key) -> np.ndarray:

@@ -160,10 +160,8 @@ def _search(costs: Costs, current: Int[Array, " s"]) -> Int[Array, " s"]:
         better = errors[best] < least
         return jnp.where(better, trials[best], order), jnp.minimum(errors[best], least), better, count + 1
 
-    def going(state):
-        return state[2] & (state[3] < SWEEPS)
-
-    return jax.lax.while_loop(going, sweep, (order, error(order), jnp.array(True), 0))[0]
+    state = (order, error(order), jnp.array(True), 0)
+    return jax.lax.while_loop(lambda state: state[2] & (state[3] < SWEEPS), sweep, state)[0]
 
 
 Encoding = Literal["ordered", "one_hot"]
@@ -335,8 +333,8 @@ def probe(
     _check(n, factors, train, categorical, objects)
     layout = layout_of(factors.sizes, tuple(categorical), encoding)
     seen = jnp.ones(n) if train is None else train.astype(jnp.float32)
-    codes = _scaled(codes)
-    columns = basis(layout, factors.values.astype(jnp.float32))
+    codes, values = _scaled(codes), factors.values.astype(jnp.float32)
+    columns = basis(layout, values)
     columns = columns - (seen @ columns / seen.sum())[None]
     # The mix sets the scale of a number; here it only affects rounding.
     numbers = jnp.asarray(np.repeat(np.array(layout.sizes) == 1, layout.sizes))
@@ -353,14 +351,15 @@ def probe(
         trace = jnp.where(jnp.arange(iterations) >= count, fit.error, trace)
         return updated, trace, count + 1, (updated != orders).any()
 
-    def going(state):
-        return state[3] & (state[2] < iterations)
-
     orders = jnp.broadcast_to(jnp.arange(slots, dtype=jnp.int32), (n, slots))
     if start == "best" and slots > 1:
-        orders = _best_start(codes, orders, factors.values.astype(jnp.float32), objects, m_step)
+        starts = [orders, _clustered(codes)]
+        if len(objects):
+            starts.append(_shared(codes, values, objects))
+        starts = jnp.stack(starts)
+        orders = starts[jnp.argmin(jax.lax.map(lambda orders: m_step(orders).error, starts))]
     state = (orders, jnp.zeros(iterations), jnp.int32(0), jnp.array(True))
-    orders, trace, count, _ = jax.lax.while_loop(going, iterate, state)
+    orders, trace, count, _ = jax.lax.while_loop(lambda state: state[3] & (state[2] < iterations), iterate, state)
     return Probe(orders, take_slots(codes, orders), m_step(orders).targets, trace, count)
 
 
@@ -399,15 +398,6 @@ def _ridge(layout: Layout, codes, columns, seen, penalty) -> _Fit:
     return _Fit(coefficients.reshape(slots, dims, -1), intercept, targets, error)
 
 
-def _best_start(codes, input_order, values, objects, m_step):
-    starts = [input_order, _clustered(codes)]
-    if len(objects) and codes.shape[1] > 1:
-        starts.append(_shared(codes, values, objects))
-    starts = jnp.stack(starts)
-    errors = jax.lax.map(lambda orders: m_step(orders).error, starts)
-    return starts[jnp.argmin(errors)]
-
-
 def _clustered(codes):
     """Orders that match each sample's slots to the positions' means, alternating with updates to these means."""
 
@@ -426,8 +416,7 @@ def _shared(codes, values, objects):
     """
     n, slots, _ = codes.shape
     read = min(slots, len(objects))
-    wanted = values[:, np.array([list(columns) for columns in objects[:read]])]
-    wanted = _scaled(wanted)
+    wanted = _scaled(values[:, np.array([list(columns) for columns in objects[:read]])])
 
     def line(inputs, outputs):
         mean, middle = inputs.mean(axis=0, keepdims=True), outputs.mean(axis=0, keepdims=True)

@@ -12,6 +12,7 @@ from jaxdis import models
 from jaxdis._core.store import Store, cell_id, clear, lock_of, locked
 from jaxdis.data import DATASETS, FactorSpace
 from jaxdis.data._factor_space import RandomCells
+from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._evaluate_slots import DrawnScenes, MemberSlots, slots_of_zoo, slots_scored
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.factors import Factors
@@ -48,8 +49,7 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
     space, render = _seen(training)
     unseen = space
     if training.held_out_share:
-        whole = _without_combination(_correlated(_whole_space(training), training), training)
-        unseen = whole.inside(RandomCells(training.held_out_share))
+        unseen = _restricted(_whole_space(training), training).inside(RandomCells(training.held_out_share))
     key = jax.random.key(sampling.seed)
     train = space.wrap(space.sample(key, sampling.train))
     test = space.wrap(unseen.sample(jax.random.fold_in(key, _TEST), sampling.test))
@@ -62,12 +62,6 @@ def scenes_of(training: Training, sampling: Sampling) -> DrawnScenes:
     scenes, (space, render) = DATASETS[training.config.data].scenes, _seen(training)
     rows = scenes.draw(space, jax.random.key(sampling.seed), sampling.train, sampling.groups)
     return DrawnScenes(scenes, space, render, np.asarray(rows))
-
-
-def labels_of_scenes(training: Training) -> dict[str, tuple[str, str]]:
-    """The object and the property of each factor, by the factor's name."""
-    space, _ = _seen(training)
-    return dict(DATASETS[training.config.data].scenes.labels(space))
 
 
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
@@ -86,7 +80,7 @@ def member_zoo(study: Study, store: Store, member: Member) -> models.Zoo:
 def _seen(training: Training, **options):
     """The data set that a training draws from: everything except the combinations that it holds out."""
     space, render = DATASETS[training.config.data].open(training.config.data, training.config.source, **options)
-    space = _without_combination(_correlated(space, training), training)
+    space = _restricted(space, training)
     return (space.outside(RandomCells(training.held_out_share)) if training.held_out_share else space), render
 
 
@@ -94,13 +88,10 @@ def _whole_space(training: Training) -> FactorSpace:
     return DATASETS[training.config.data].space_of(training.config.data, training.config.source)
 
 
-def _correlated(space: FactorSpace, training: Training) -> FactorSpace:
+def _restricted(space: FactorSpace, training: Training) -> FactorSpace:
+    """The space with a training's correlations, without the combination or the region that it holds out."""
     for first, second, spread in training.correlated:
         space = space.correlated(first, second, spread)
-    return space
-
-
-def _without_combination(space: FactorSpace, training: Training) -> FactorSpace:
     if training.region is not None:
         return space.outside(training.region)
     return space.without(dict(training.held_out)) if training.held_out else space
@@ -160,17 +151,12 @@ def sample_losses(zoo: models.Zoo, training: Training, sampling: Sampling) -> di
     return {f"sample_{name}": column / sampling.train for name, column in zip(Evidence._fields, total, strict=True)}
 
 
-@jax.jit
-def rendered(renderer: Images, rows, key):
-    return renderer(rows, key)
-
-
 def _in_batches(render: Callable, rows, key) -> Iterator[tuple]:
     """Images, and the random key of each batch of them."""
     renderer = Images.of(render)
     for start in range(0, len(rows), RENDER_BATCH):
         noise = jax.random.fold_in(key, start)
-        yield rendered(renderer, rows[start : start + RENDER_BATCH], noise), noise
+        yield simulated.drawn(renderer, rows[start : start + RENDER_BATCH], noise), noise
 
 
 def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:

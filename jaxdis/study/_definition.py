@@ -183,9 +183,8 @@ class Study:
         self._check_kind()
         settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
         labels = {name for training in self.trainings for name, _ in training.labels}
-        if labels & (COLUMNS | settings):
-            taken = min(labels & (COLUMNS | settings))
-            raise ValueError(f"labels: need names other than those of columns, got {taken!r}")
+        if taken := labels & (COLUMNS | settings):
+            raise ValueError(f"labels: need names other than those of columns, got {min(taken)!r}")
         columns = COLUMNS | settings | labels
         for name, _ in self.metrics:
             if name in columns or name.startswith(("final_", "sample_")):
@@ -210,7 +209,6 @@ class Study:
         return "\n".join([f"Study({self.name!r}, {len(self.metrics)} metrics)", *rows, *more])
 
     def _repr_html_(self) -> str:
-        """A row for each training, under the metrics' names."""
         title = f"Study {self.name}: {', '.join(name for name, _ in self.metrics)}"
         return html_table(title, ["method", "data", "members"], self._rows())
 

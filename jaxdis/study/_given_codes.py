@@ -118,34 +118,36 @@ class Table:
     def _metric_of(self, column: str) -> str:
         return Column.read(column, self.metrics).metric
 
-    def column(self, name: str, rows: Mapping[str, int]) -> np.ndarray:
-        """A column's numbers in the order of ``rows``; NaN for members that have none."""
-        found = np.full(len(rows), np.nan, np.float32)
-        for names, values in self._pieces[name]:
-            found[[rows[member] for member in names]] = values
-        return found
-
     def columns(self) -> dict[str, Any]:
-        """The members' names in the files' order, and all columns in the metrics' order."""
+        """The members' names in the files' order, and all columns in the metrics' order; NaN where there is none."""
         rows = {name: row for row, name in enumerate(sorted(self.members, key=self.members.get))}
-        columns = sorted(self._pieces, key=lambda name: ("[" in name, self.metrics.index(self._metric_of(name))))
-        return {NAME: list(rows), **{name: self.column(name, rows) for name in columns}}
+        columns: dict[str, Any] = {NAME: list(rows)}
+        for name in sorted(self._pieces, key=lambda name: ("[" in name, self.metrics.index(self._metric_of(name)))):
+            columns[name] = np.full(len(rows), np.nan, np.float32)
+            for names, values in self._pieces[name]:
+                columns[name][[rows[member] for member in names]] = values
+        return columns
 
     def write(self, folder: Path) -> None:
         """Write ``results.csv`` and, if pyarrow is installed, ``results.parquet``."""
         columns = self.columns()
         texts = [[text(value) for value in column] for column in columns.values()]
         csv_text(list(columns), zip(*texts, strict=True), folder / TABLE)
-        if importlib.util.find_spec("pyarrow") is not None:
-            import pyarrow
-            from pyarrow import parquet
-
-            table = pyarrow.table(columns)
-            write_whole((folder / TABLE).with_suffix(".parquet"), lambda file: parquet.write_table(table, file))
+        write_parquet(columns, folder / TABLE)
 
     def notes(self) -> tuple[tuple[str, str], ...]:
         """Pairs: a metric, and a note on all members together."""
         return tuple(note for notes in self._notes.values() for note in added(notes))
+
+
+def write_parquet(columns: Mapping[str, Sequence], table: Path) -> None:
+    """Write columns beside a table as text, if pyarrow is installed: for pandas, polars and DuckDB."""
+    if importlib.util.find_spec("pyarrow") is not None:
+        import pyarrow
+        from pyarrow import parquet
+
+        whole = pyarrow.table(columns)
+        write_whole(table.with_suffix(".parquet"), lambda file: parquet.write_table(whole, file))
 
 
 def text(value) -> str:

@@ -4,8 +4,6 @@ What its cells cost before it runs is estimated: arithmetic, time and disk space
 """
 
 import functools
-import importlib.util
-import io
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +15,7 @@ import numpy as np
 
 from jaxdis._core.files import csv_text, read_csv_columns
 from jaxdis._core.resources import live_bytes, operations
-from jaxdis._core.store import KINDS, Store, number, publish
+from jaxdis._core.store import KINDS, Store, number
 from jaxdis.data import DATASETS
 from jaxdis.encoders._evaluate_slots import SlotMetric
 from jaxdis.evaluation._costs import Size, bytes_of, usual_seconds
@@ -30,6 +28,7 @@ from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._train import begin, resolved_config, update
 from jaxdis.study import _compute_cells
 from jaxdis.study._definition import ROLES, Member, Study, Training, cells
+from jaxdis.study._given_codes import write_parquet
 from jaxdis.study._run_study import WORKS, Batch, Digest, Totals, Updates, Work, status, work_of
 from jaxdis.study.report._answer import digest
 from jaxdis.study.report._subject import Subject
@@ -39,33 +38,6 @@ SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination":
 # Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
 TRAINING_EFFICIENCY = 0.5
 RECORD_BYTES = 4096
-
-
-def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
-    """What all cells cost in a study with trained models, by kind."""
-    per_second = TRAINING_EFFICIENCY * product_rate()
-    flops, disk, seconds, memory = (dict.fromkeys(KINDS, 0.0) for _ in range(4))
-    cost_of_config: dict[Config, ModelCost] = {}
-    for position, training in enumerate(study.trainings):
-        share = sum(member.training == position for member in members)
-        if training.config not in cost_of_config:
-            cost_of_config[training.config] = model_cost(training)
-        model, sampling = cost_of_config[training.config], study.sampling
-        samples = sampling.train + sampling.validation + sampling.test * (1 + training.has_novel)
-        flops["train"] += share / (1 + len(training.keep)) * training.config.steps * model.update_flops
-        flops["encode"] += share * samples * model.image_flops
-        disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
-        sizes = DATASETS[training.config.data].space.sizes
-        disk["encode"] += share * (samples * (8 * model.width + len(sizes)) + RECORD_BYTES)
-        disk["score"] += share * len(study.metrics) * RECORD_BYTES
-        seconds["score"] += share * score_seconds(study.metrics, sampling.train, model.width)
-        size = Size.of(sampling.train, model.width, sizes, held_out=sampling.test)
-        of_metrics = (bytes_of(metric.source, size) for _, metric in study.metrics if isinstance(metric, Metric))
-        needed = {"train": model.update_bytes, "encode": model.images_bytes, "score": max(of_metrics, default=0.0)}
-        memory = {kind: max(memory[kind], needed[kind]) for kind in KINDS}
-    for kind in ("train", "encode"):
-        seconds[kind] = flops[kind] / per_second
-    return {kind: Totals(flops[kind], seconds[kind], disk[kind], memory[kind]) for kind in KINDS}
 
 
 class ModelCost(NamedTuple):
@@ -232,7 +204,30 @@ class TrainedWork(Work):
         return digest(subject.last(self._members))
 
     def costs(self) -> dict[str, Totals]:
-        return costs(self.study, self._members)
+        study, members = self.study, self._members
+        per_second = TRAINING_EFFICIENCY * product_rate()
+        flops, disk, seconds, memory = (dict.fromkeys(KINDS, 0.0) for _ in range(4))
+        cost_of_config: dict[Config, ModelCost] = {}
+        for position, training in enumerate(study.trainings):
+            share = sum(member.training == position for member in members)
+            if training.config not in cost_of_config:
+                cost_of_config[training.config] = model_cost(training)
+            model, sampling = cost_of_config[training.config], study.sampling
+            samples = sampling.train + sampling.validation + sampling.test * (1 + training.has_novel)
+            flops["train"] += share / (1 + len(training.keep)) * training.config.steps * model.update_flops
+            flops["encode"] += share * samples * model.image_flops
+            disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
+            sizes = DATASETS[training.config.data].space.sizes
+            disk["encode"] += share * (samples * (8 * model.width + len(sizes)) + RECORD_BYTES)
+            disk["score"] += share * len(study.metrics) * RECORD_BYTES
+            seconds["score"] += share * score_seconds(study.metrics, sampling.train, model.width)
+            size = Size.of(sampling.train, model.width, sizes, held_out=sampling.test)
+            of_metrics = (bytes_of(metric.source, size) for _, metric in study.metrics if isinstance(metric, Metric))
+            needed = {"train": model.update_bytes, "encode": model.images_bytes, "score": max(of_metrics, default=0.0)}
+            memory = {kind: max(memory[kind], needed[kind]) for kind in KINDS}
+        for kind in ("train", "encode"):
+            seconds[kind] = flops[kind] / per_second
+        return {kind: Totals(flops[kind], seconds[kind], disk[kind], memory[kind]) for kind in KINDS}
 
 
 def row_of(study: Study, store: Store, member: Member) -> dict:
@@ -276,17 +271,8 @@ def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> l
 
 
 def _write(rows: Sequence[dict], names: Sequence[str], path: Path) -> None:
-    """As CSV and, if pyarrow is installed, Parquet for pandas, polars and DuckDB."""
     csv_text(names, rows, path)
-    if importlib.util.find_spec("pyarrow") is None:
-        return
-    import pyarrow
-    import pyarrow.parquet
-
-    content = io.BytesIO()
-    table = pyarrow.table({name: [row.get(name) for row in rows] for name in names})
-    pyarrow.parquet.write_table(table, content)
-    publish(path.with_suffix(".parquet"), content.getvalue(), replace=True)
+    write_parquet({name: [row.get(name) for row in rows] for name in names}, path)
 
 
 def _cut(rows: Sequence[Member], size: int) -> list[tuple[Member, ...]]:

@@ -353,11 +353,11 @@ def score_part(part: Part, plan: Plan) -> dict[str, dict]:
         started = time.perf_counter()
         executor.map_members(_score, program, members, ())
         seconds = (time.perf_counter() - started) / count
-    columns = {
-        name: {name if field == "score" else f"{name}.{field}": values.tolist() for field, values in fields.items()}
-        for name, fields in results.items()
-    }
-    return {name: {"columns": columns[name], "seconds": seconds} for name, _ in plan}
+    found = {}
+    for name, fields in results.items():
+        columns = {name if field == "score" else f"{name}.{field}": each.tolist() for field, each in fields.items()}
+        found[name] = {"columns": columns, "seconds": seconds}
+    return found
 
 
 class Alike(NamedTuple):
@@ -391,13 +391,8 @@ def _alike(part: Part) -> tuple[Alike, int]:
 @functools.cache
 def _shape_of(case: str) -> tuple[int, int]:
     """How many codes and factors a case has."""
-
-    def drawn():
-        codes, factors = synthetic.calibration(case, jax.random.key(0), 2)
-        return codes, factors.values
-
-    codes, values = jax.eval_shape(drawn)
-    return codes.shape[1], values.shape[1]
+    codes, factors = jax.eval_shape(lambda: synthetic.calibration(case, jax.random.key(0), 2))
+    return codes.shape[1], factors.num_factors
 
 
 def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
@@ -432,8 +427,7 @@ class CalibrationWork(Work):
         for place, part in enumerate(self._parts):
             ids = self._ids(part)
             for plan in _plans(part, part.readable(self.study.metrics)):
-                names = tuple(name for name, _ in plan if ids[name] not in done)
-                if names:
+                if names := tuple(name for name, _ in plan if ids[name] not in done):
                     yield Batch("score", (place, *names), len(names))
 
     def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import Array, Num, UInt8
 
@@ -45,9 +44,7 @@ class FileScenes(ListedSpace):
         return dataclasses.replace(self, listing=type(self.listing)(rows[rows[:, 0] == self.sizes[0] - 1]))
 
     def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
-        pictures = lattice.open_array(self.pictures)
-        shape = jax.ShapeDtypeStruct((len(factors), *pictures.shape[1:3]), np.uint8)
-        return jax.pure_callback(self._masks, shape, factors, vmap_method="sequential")
+        return lattice.from_host(self._masks, factors, lattice.open_array(self.pictures).shape[1:3])
 
     def _masks(self, factors) -> np.ndarray:
         listed, pictures = _factors_beside(Path(self.pictures)), lattice.open_array(self.pictures)

@@ -39,7 +39,6 @@ MPI3D_SPACE = FactorSpace.of(object_color=6, object_shape=6, **_ARM)
 # sphere.
 _COMPLEX_SPACE = FactorSpace.of(object_color=4, object_shape=4, **_ARM)
 
-CARS3D_URL = "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz"
 CARS3D_SPACE = FactorSpace.of(elevation=4, azimuth=24, object_type=183)
 # Of a car's file, several times over.
 _MOST_BYTES = 2**26
@@ -171,7 +170,7 @@ def cars3d_images(source: str | Path, space: FactorSpace | None = None) -> np.me
     """
     space = space or CARS3D_SPACE
     what, md5 = "nips2015-analogy-data.tar.gz", "4e866a7919c1beedf53964e6f7a23686"
-    path = containers.existing(source, what=what, where=CARS3D_URL, md5=md5)
+    path = containers.existing(source, what=what, where=f"http://www.scottreed.info/files/{what}", md5=md5)
     parts = _listed_files(path) if path.is_dir() else [path]
     shape = (space.num_lattice, 64, 64, 3)
     return containers.decoded("cars3d-file", parts, shape, np.uint8, lambda out: _decode_cars(path, space, out))
@@ -337,20 +336,23 @@ def shrunk(picture: np.ndarray) -> np.ndarray:
 
 
 def teapots(source: str | Path, part: str = "all") -> tuple[np.ndarray, np.ndarray]:
-    """Factors ``[n, 5]`` float32, and images ``[n, 64, 64, 3]`` uint8, of teapots (Eastwood & Williams 2018).
+    """Factors ``[n, 5]`` float32, and images ``[n, 64, 64, 3]`` uint8, of ``teapots.npz`` with 200,000 images.
 
     Checks: shapes, pixels from 0 to 255, and factors within their intervals.
-
-    Args:
-      source: ``teapots.npz``, 200,000 images.
-      part: ``train``, ``validation`` or ``test``, the first 80 %, the next and the last 10 % of the images, or ``all``.
     """
     where = "https://github.com/cianeastwood/qedr"
     path = containers.existing(source, what="teapots.npz", where=where, md5="9b58d66a382d01f4477e33520f1fa503")
     shape, _ = containers.header(path, "images")
     if len(shape) != 4 or shape[1:] != (64, 64, 3):
         raise ValueError(f"source: {path} holds images {tuple(shape)}; needs [n, 64, 64, 3]")
-    factors = _checked_views(path, containers.whole(path, "gts"), shape[0])
+    factors = containers.whole(path, "gts")
+    if factors.shape != (shape[0], 5) or factors.dtype.kind != "f":
+        raise ValueError(f"source: {path} holds factors {factors.shape} {factors.dtype}; needs real ({shape[0]}, 5)")
+    for name, span, column in zip(TEAPOTS_SPACE.names, TEAPOTS_SPACE.values, factors.T, strict=True):
+        if not (span.low - 1e-5 <= column.min() and column.max() <= span.high + 1e-5):
+            bounds = f"{column.min():g} to {column.max():g}"
+            raise ValueError(f"source: {path} holds {name} from {bounds}; needs {span.low:g} to {span.high:g}")
+    factors = factors.astype(np.float32)
 
     def checked(images: np.ndarray) -> np.ndarray:
         if images.dtype.kind not in "iu" or images.min() < 0 or images.max() > 255:
@@ -362,13 +364,3 @@ def teapots(source: str | Path, part: str = "all") -> tuple[np.ndarray, np.ndarr
     images = containers.decoded("teapots-file", [path], shape, np.uint8, copy)
     first, last = (round(share * len(factors)) for share in _PARTS[part])
     return factors[first:last], images[first:last]
-
-
-def _checked_views(path: Path, factors: np.ndarray, count: int) -> np.ndarray:
-    if factors.shape != (count, 5) or factors.dtype.kind != "f":
-        raise ValueError(f"source: {path} holds factors {factors.shape} {factors.dtype}; needs real ({count}, 5)")
-    for name, span, column in zip(TEAPOTS_SPACE.names, TEAPOTS_SPACE.values, factors.T, strict=True):
-        if not (span.low - 1e-5 <= column.min() and column.max() <= span.high + 1e-5):
-            bounds = f"{column.min():g} to {column.max():g}"
-            raise ValueError(f"source: {path} holds {name} from {bounds}; needs {span.low:g} to {span.high:g}")
-    return factors.astype(np.float32)

@@ -49,9 +49,7 @@ SETS = {
     "shapes3d": Set(
         space=SHAPES3D_SPACE,
         splits=("train",),
-        labels=tuple(
-            f"label_{name}" for name in ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
-        ),
+        labels=tuple(f"label_{name}" for name in SHAPES3D_SPACE.names),
         row=(64, 64, 3),
         dtype=np.uint8,
         convert=image_files.with_sky,

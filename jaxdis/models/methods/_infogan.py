@@ -83,6 +83,7 @@ class InfoGan(ResidualMethod):
     critic_updates: Count = 5
 
     about: ClassVar = about_of("infogan")
+    variants: ClassVar = {"infogan": Variant(Settings, "information", about=about)}
     losses: ClassVar = Losses
 
     def begin(self, key) -> State:
@@ -196,6 +197,3 @@ class InfoGan(ResidualMethod):
 def information(codes: Float[Array, "n d"], means: Float[Array, "n d"]) -> Float[Array, ""]:
     """``mean(log N(c; m, I) − log N(c; 0, I))``, nats."""
     return 0.5 * (jnp.square(codes) - jnp.square(codes - means)).sum(1).mean()
-
-
-InfoGan.variants = {"infogan": Variant(Settings, "information", about=InfoGan.about)}

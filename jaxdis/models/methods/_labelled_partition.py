@@ -109,6 +109,7 @@ class LabelledPartition(Method):
 
     types: ClassVar = (*Method.types, Mlp, Convolutional)
     about: ClassVar = about_of("labelled_partition")
+    variants: ClassVar = {"labelled_partition": Variant(Settings, "swap_weight", about=about)}
     losses: ClassVar = Losses
     needs_labels: ClassVar = True
 
@@ -146,7 +147,6 @@ class LabelledPartition(Method):
         return accepted((losses, gradients), descend, state, losses)
 
     def loss(self, params, images: Float[Array, "n h w c"], factors, draws: Draws, h: Settings):
-        """The loss on one batch, and its parts."""
         n, split = len(images), self.num_codes
         labels = factors.astype(jnp.int32)
         mean, log_variance = self._network.encode(params["network"], images)
@@ -219,6 +219,3 @@ class LabelledPartition(Method):
         check_labels(source, dict(enumerate(self.sizes)))
         if source.num_factors != len(self.sizes):
             raise ValueError(f"sizes: must have {source.num_factors} entries, one per factor, got {len(self.sizes)}")
-
-
-LabelledPartition.variants = {"labelled_partition": Variant(Settings, "swap_weight", about=LabelledPartition.about)}

@@ -52,23 +52,21 @@ class Plateau(CheckedFields):
     def after(self, state: PlateauState, loss: Array, learning_rate: Array, step: Array, epoch: int) -> PlateauState:
         """The state after one update: ``step`` updates were done before it, and an epoch has ``epoch``."""
         state = state._replace(total=state.total + loss)
-        ends = (step + 1) % epoch == 0
-        return jax.tree.map(lambda new, old: jnp.where(ends, new, old), self._epoch(state, learning_rate, epoch), state)
-
-    def _epoch(self, state: PlateauState, learning_rate: Array, epoch: int) -> PlateauState:
         mean = state.total / jnp.float32(epoch)
         better = mean < state.best * (1 - self.threshold)
         resting = state.rest > 0
         bad = jnp.where(better | resting, 0, state.bad + 1)
         reduce = bad > self.patience
         change = learning_rate * state.scale * (1 - self.factor)
-        return PlateauState(
+        ended = PlateauState(
             best=jnp.where(better, mean, state.best),
             bad=jnp.where(reduce, 0, bad),
             rest=jnp.where(reduce, self.cooldown, jnp.maximum(state.rest - 1, 0)),
             scale=jnp.where(reduce & (change > self.smallest_change), state.scale * self.factor, state.scale),
             total=jnp.zeros(()),
         )
+        ends = (step + 1) % epoch == 0
+        return jax.tree.map(lambda new, old: jnp.where(ends, new, old), ended, state)
 
 
 # Terms of the loss are in nats. ``log_categories [n, v]`` are log q(c_i|x) for all categorical variables, one after
@@ -115,27 +113,6 @@ class Latents(NamedTuple):
 def capacity_at(capacity, step: Array, steps) -> Float[Array, ""]:
     """``C(t)``; the released code counts an update before it computes its loss, so that C is positive at the first."""
     return jnp.minimum(capacity, capacity * (step.astype(jnp.float32) + 1) / steps)
-
-
-def expected_divergence(
-    log_categories: Float[Array, "n v"],
-    mean: Float[Array, "n i u"],
-    log_variance: Float[Array, "n i u"],
-    prior_mean: Float[Array, "v u"],
-    prior_log_variance: Float[Array, "v u"],
-    classes: tuple[int, ...],
-) -> Float[Array, ""]:
-    """Σ_i E_q(c_i|x) KL(q(u_i|x) ‖ N(m_c, s_c)), mean over the batch."""
-    variable = np.repeat(np.arange(len(classes)), classes)
-    mean, log_variance = mean[:, variable], log_variance[:, variable]
-    square = jnp.exp(log_variance) + jnp.square(prior_mean[None] - mean)
-    divergence = 0.5 * (prior_log_variance[None] - log_variance - 1 + square * jnp.exp(-prior_log_variance)[None])
-    return (jnp.exp(log_categories) * divergence.sum(2)).sum(1).mean()
-
-
-def entropy(log_categories: Float[Array, "n v"]) -> Float[Array, ""]:
-    """Σ_i H(q(c_i|x)), mean over the batch."""
-    return -(jnp.exp(log_categories) * log_categories).sum(1).mean()
 
 
 def overlap(
@@ -245,6 +222,9 @@ class PartedVae(Method):
 
     types: ClassVar = (*Method.types, Stacks, Plateau)
     about: ClassVar = about_of("parted_vae")
+    variants: ClassVar = {
+        name: Variant(Settings, "z_weight", about=about_of(name)) for name in ("parted_vae", "parted_vae_ss")
+    }
     losses: ClassVar = Losses
 
     def __post_init__(self):
@@ -325,20 +305,21 @@ class PartedVae(Method):
         return accepted((losses, gradients, of_labels), descend, state, losses)
 
     def _labelled_update(self, state: State, step, h: Settings, examples, epoch: int):
-        moved = {name: state.params[name] for name in LABELLED}
-        loss, gradients = jax.value_and_grad(self.labelled_loss)(moved, *examples)
+        """The labels' cross-entropy, summed over the categorical variables, is lowered."""
+        (images, factors), moved = examples, {name: state.params[name] for name in LABELLED}
+        sizes = zip(self.label_factors, self.classes, strict=True)
+        targets = [jax.nn.one_hot(factors[:, position], size, dtype=jnp.float32) for position, size in sizes]
+
+        def entropy(params):
+            logits = apply(self._logits, params["category"], self.network.features(params["encoder"], images)[0])
+            return -(jnp.concatenate(targets, axis=1) * self._log_softmax(logits)).sum(1).mean()
+
+        loss, gradients = jax.value_and_grad(entropy)(moved)
         scaled = h.labelled_learning_rate * state.labelled_schedule.scale
         moved, moments = self.optimizer.descend(moved, state.labelled_moments, gradients, scaled)
         schedule = self.labelled_plateau.after(state.labelled_schedule, loss, h.labelled_learning_rate, step, epoch)
         new = state._replace(params={**state.params, **moved}, labelled_moments=moments, labelled_schedule=schedule)
         return new, (loss, gradients)
-
-    def labelled_loss(self, params, images: Float[Array, "n h w c"], factors) -> Float[Array, ""]:
-        """The labels' cross-entropy, summed over the categorical variables."""
-        logits = apply(self._logits, params["category"], self.network.features(params["encoder"], images)[0])
-        sizes = zip(self.label_factors, self.classes, strict=True)
-        targets = [jax.nn.one_hot(factors[:, position], size, dtype=jnp.float32) for position, size in sizes]
-        return -(jnp.concatenate(targets, axis=1) * self._log_softmax(logits)).sum(1).mean()
 
     def loss(self, params, images: Float[Array, "n h w c"], draws: Draws, step, h: Settings) -> tuple[Array, Losses]:
         """The loss on one batch after ``step`` updates, and its parts."""
@@ -349,13 +330,18 @@ class PartedVae(Method):
         reconstruction = self._error(params, codes, images) / len(images)
         z_kl = divergence(mean[:, : self.num_z], log_variance[:, : self.num_z])
         prior = params["prior"]["mean"], 2 * jnp.tanh(params["prior"]["before_tanh"]) - 1
+        # Σ_i E_q(c_i|x) KL(q(u_i|x) ‖ N(m_c, s_c)), mean over the batch
         u = (part[:, self.num_z :].reshape(-1, len(self.classes), self.num_u) for part in (mean, log_variance))
-        u_kl = expected_divergence(latents.log_categories, *u, *prior, self.classes)
+        u_mean, u_log_variance = (part[:, np.repeat(np.arange(len(self.classes)), self.classes)] for part in u)
+        square = jnp.exp(u_log_variance) + jnp.square(prior[0][None] - u_mean)
+        by_class = 0.5 * (prior[1][None] - u_log_variance - 1 + square * jnp.exp(-prior[1])[None])
+        u_kl = (jnp.exp(latents.log_categories) * by_class.sum(2)).sum(1).mean()
         # Σ_i KL(mean over the batch of q(c_i|x) ‖ p(c_i))
         log_mean = jax.nn.logsumexp(latents.log_categories, axis=0) - math.log(len(images))
         log_prior = jnp.asarray(np.log(np.concatenate(self.priors)).astype(np.float32))
         category_kl = (jnp.exp(log_mean) * (log_mean - log_prior)).sum()
-        uncertainty = entropy(latents.log_categories)
+        # Σ_i H(q(c_i|x)), mean over the batch
+        uncertainty = -(jnp.exp(latents.log_categories) * latents.log_categories).sum(1).mean()
         shared = overlap(*prior, self.classes, h.overlap_threshold)
         loss = (
             reconstruction
@@ -430,8 +416,3 @@ class PartedVae(Method):
 
     def _log_softmax(self, logits: Float[Array, "n v"]) -> Float[Array, "n v"]:
         return jnp.concatenate([jax.nn.log_softmax(part) for part in self._parts(logits)], axis=1)
-
-
-PartedVae.variants = {
-    name: Variant(Settings, "z_weight", about=about_of(name)) for name in ("parted_vae", "parted_vae_ss")
-}

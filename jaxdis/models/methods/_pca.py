@@ -80,6 +80,7 @@ class Pca(Method):
     batch_size: Count = 256
 
     about: ClassVar = about_of("pca")
+    variants: ClassVar = {"pca": Variant(Settings, about=about)}
     losses: ClassVar = Losses
     log_every: ClassVar = 1
     checkpoint_every: ClassVar = 1
@@ -199,9 +200,7 @@ class Pca(Method):
             raise ValueError(f"num_images: must be at least 2, got {self._count(source)}")
 
     def _count(self, source) -> int:
-        if source.is_finite_list:
-            return self.num_images or source.num_data
-        return self.num_images or _DRAWN
+        return self.num_images or (source.num_data if source.is_finite_list else _DRAWN)
 
     def _over_images(self, source, add, start):
         """``add(carry, (images [n, p], weights [n]))`` over all images; the last batch is filled with weight 0."""
@@ -214,9 +213,6 @@ class Pca(Method):
             return add(carry, (images, (places < count).astype(jnp.float32))), None
 
         return jax.lax.scan(part, start, jnp.arange(0, count, size))[0]
-
-
-Pca.variants = {"pca": Variant(Settings, about=Pca.about)}
 
 
 def _orthonormal(block: Float[Array, "p w"], scale) -> Float[Array, "p w"]:

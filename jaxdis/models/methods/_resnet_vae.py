@@ -17,8 +17,6 @@ from jaxdis.models.objectives._losses import divergence, sample
 
 @dataclasses.dataclass(frozen=True)
 class ResidualMethod(Method):
-    """A method whose networks are residual."""
-
     channels: tuple[Units, ...] = (64, 128, 256, 512, 512)
     num_codes: Units = 10
     batch_size: Count = 64
@@ -90,6 +88,7 @@ class ResnetVae(ResidualMethod):
     """
 
     about: ClassVar = about_of("resnet_vae")
+    variants: ClassVar = {"resnet_vae": Variant(Settings, "beta", about=about)}
     losses: ClassVar = Losses
     has_prior: ClassVar = True
 
@@ -144,6 +143,3 @@ class ResnetVae(ResidualMethod):
 
     def _network(self, name: str):
         return self.decoder if name == "decoder" else self.encoder(2 * self.num_codes, by_batch=True)
-
-
-ResnetVae.variants = {"resnet_vae": Variant(Settings, "beta", about=ResnetVae.about)}

@@ -63,33 +63,6 @@ class DiscriminatorTraining:
         object.__setattr__(self, "optimizer", as_optimizer(self.optimizer))
 
 
-def discriminator_gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], images: Array):
-    """The discriminator's loss on one batch (its second half for ``split_batch``), and its gradient.
-
-    Only the order ``sequential`` reads ``updated_params``, the autoencoder's after this update.
-    """
-    settings = vae.discriminator
-    permutation_key, noise_key = jax.random.split(key)
-
-    def fresh_codes(params):
-        return objectives.sample(noise_key, *vae.autoencoder.encode(params, images))
-
-    if settings.order == "simultaneous":
-        joint = marginal = codes
-    elif settings.order == "split_batch":
-        joint, marginal = codes, fresh_codes(state.params)
-    else:
-        joint = marginal = fresh_codes(updated_params)
-    joint = jax.lax.stop_gradient(joint)
-    permuted = jax.lax.stop_gradient(permute(permutation_key, marginal))
-
-    def loss(params):
-        of_joint = joint_loss(settings, apply(settings.network, params, joint))
-        return of_joint - 0.5 * _log_probability(settings, apply(settings.network, params, permuted), 1).mean()
-
-    return jax.value_and_grad(loss)(state.discriminator)
-
-
 def joint_loss(settings, logits: Float[Array, "n 2"]) -> Float[Array, ""]:
     """Half the cross-entropy when the joint is classified as the joint."""
     return -0.5 * _log_probability(settings, logits, 0).mean()
@@ -209,24 +182,41 @@ class Vae(Method):
                 return new, jnp.zeros(())
             return self._update_discriminator(new, state, discriminator_key, hyperparameters, codes, second)
 
-        def stay(state: State) -> tuple[State, Array]:
-            return state, jnp.full((), jnp.nan)
-
         finite = jnp.isfinite(jnp.stack(losses)).all() & all_finite(gradients)
         # A condition rather than a selection: on CPU it leaves the parameters in place.
-        state, of_discriminator = jax.lax.cond(finite, descend, stay, state)
+        state, of_discriminator = jax.lax.cond(finite, descend, lambda state: (state, jnp.full((), jnp.nan)), state)
         return state, losses._replace(discriminator=of_discriminator)
 
     def _update_discriminator(self, new: State, old: State, key, hyperparameters, codes, images) -> tuple[State, Array]:
-        """The discriminator's update. If it is not finite, the autoencoder's update is rejected with it."""
-        loss, gradients = discriminator_gradients(self, old, new.params, key, codes, images)
+        """The discriminator's update. If it is not finite, the autoencoder's update is rejected with it.
+
+        ``images`` are the batch, or its second half for ``split_batch``.
+        """
+        settings = self.discriminator
+        permutation_key, noise_key = jax.random.split(key)
+
+        def fresh_codes(params):
+            return objectives.sample(noise_key, *self.autoencoder.encode(params, images))
+
+        if settings.order == "simultaneous":
+            joint = marginal = codes
+        elif settings.order == "split_batch":
+            joint, marginal = codes, fresh_codes(old.params)
+        else:
+            joint = marginal = fresh_codes(new.params)
+        joint = jax.lax.stop_gradient(joint)
+        permuted = jax.lax.stop_gradient(permute(permutation_key, marginal))
+
+        def loss(params):
+            of_joint = joint_loss(settings, apply(settings.network, params, joint))
+            return of_joint - 0.5 * _log_probability(settings, apply(settings.network, params, permuted), 1).mean()
+
+        value, gradients = jax.value_and_grad(loss)(old.discriminator)
         rate = hyperparameters.discriminator_learning_rate
-        params, moments = self.discriminator.optimizer.descend(
-            old.discriminator, old.discriminator_moments, gradients, rate
-        )
-        finite = jnp.isfinite(loss) & all_finite(gradients)
+        params, moments = settings.optimizer.descend(old.discriminator, old.discriminator_moments, gradients, rate)
+        finite = jnp.isfinite(value) & all_finite(gradients)
         new = new._replace(discriminator=params, discriminator_moments=moments)
-        return jax.lax.cond(finite, lambda: new, lambda: old), jnp.where(finite, loss, jnp.nan)
+        return jax.lax.cond(finite, lambda: new, lambda: old), jnp.where(finite, value, jnp.nan)
 
     def loss(
         self, params, against, step, noise_key, hyperparameters, images: Float[Array, "n h w c"], num_data: int | None
@@ -249,9 +239,8 @@ class Vae(Method):
             total / images.shape[0], mean, log_variance, codes, step, logits, num_data, self.estimator
         )
         loss = self._row.loss(terms, hyperparameters)
-        losses = objectives.Losses(
-            loss, terms.reconstruction, objectives.divergence(terms.mean, terms.log_variance), jnp.zeros(())
-        )
+        kl = objectives.divergence(mean, log_variance)
+        losses = objectives.Losses(loss, terms.reconstruction, kl, jnp.zeros(()))
         if self._row.discriminator and self.discriminator.encoder_sees_discriminator:
             loss = loss + joint_loss(self.discriminator, logits)
         return loss, (losses, codes)

@@ -1,9 +1,7 @@
 """WeakDE: an adversarial autoencoder whose prior becomes a Gaussian per labelled class."""
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -33,15 +31,6 @@ def _spans(*sizes: int) -> tuple[int, ...]:
 
 # Three regions of x and of y, and three shapes; left, right, up, down and the next shape.
 DSPRITES_CLASSES: Groups = ((0, (0, 1, 2)), (3, _spans(11, 10, 11)), (4, _spans(11, 10, 11)))
-_ENDS_AND_MIDDLE = tuple(0 if v <= 4 else 1 if 13 <= v <= 17 else 2 if v >= 27 else -1 for v in range(32))
-# Those of the released code, which trains on images with a class alone: 1.6 % of dSprites.
-DSPRITES_REGIONS: Groups = (
-    (0, (0, 1, 2)),
-    (3, _ENDS_AND_MIDDLE),
-    (4, _ENDS_AND_MIDDLE),
-    (1, (-1, -1, 0, 0, 0, -1)),
-    (2, tuple(0 if v <= 2 or v >= 37 else -1 for v in range(40))),
-)
 DSPRITES_RELATIONS: Relations = ((1, -1, True), (1, 1, True), (2, -1, True), (2, 1, True), (0, 1, True))
 # Ten hues of the object, four shapes, three spans of its size.
 SHAPES3D_CLASSES: Groups = ((2, tuple(range(10))), (4, (0, 1, 2, 3)), (3, _spans(3, 2, 3)))
@@ -142,27 +131,6 @@ class Losses(NamedTuple):
     relation: Array
 
 
-def generator_loss(odds: Float[Array, " n"]) -> Float[Array, ""]:
-    """How far the discriminator is from mistaking codes for draws from the prior."""
-    return jax.nn.softplus(-odds).mean()
-
-
-def discriminator_loss(of_codes: Float[Array, " n"], of_prior: Float[Array, " n"]) -> Float[Array, ""]:
-    """How far the discriminator's log-odds are from distinguishing codes from draws."""
-    return 0.5 * jax.nn.softplus(of_codes).mean() + 0.5 * jax.nn.softplus(-of_prior).mean()
-
-
-def relation_loss(
-    relate: Callable, sources: Float[Array, "r b d"], targets: Float[Array, "r b d"], counted: Float[Array, "r b"]
-) -> Float[Array, ""]:
-    """``relate``'s mean squared error over relations, draws and codes; ``counted`` weighs draws."""
-    r, b, d = sources.shape
-    which = jnp.broadcast_to(jnp.eye(r)[:, None], (r, b, r))
-    inputs = jnp.concatenate([sources, which], axis=2).reshape(r * b, d + r)
-    error = jnp.square(relate(inputs).reshape(r, b, d) - targets).mean(2)
-    return (error * counted).sum() / jnp.maximum(counted.sum(), 1)
-
-
 def augmented(key, images: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:
     """One image in seven as it is, three with noise on white pixels, three with pixels dropped."""
     kind_key, pixel_key = jax.random.split(key)
@@ -249,6 +217,7 @@ class WeakDe(Method):
 
     types: ClassVar = (*Method.types, Stacks)
     about: ClassVar = about_of("weak_de")
+    variants: ClassVar = {"weak_de": Variant(Settings, "warmup_steps", about=about)}
     losses: ClassVar = Losses
     needs_labels: ClassVar = True
 
@@ -312,8 +281,14 @@ class WeakDe(Method):
         return ClassPriors.fitted(codes, classes.reshape(-1), self.num_classes, h.covariance)
 
     def _reconstruct(self, state: State, h: Settings, images) -> tuple[State, Array]:
+        """Step 1, with the cross-entropy per pixel."""
+
         def loss(params):
-            return self.reconstruction_loss(params, state.running, images)
+            codes, of_encoder = self._encode(params["encoder"], images, state.running["encoder"], training=True)
+            given = params["decoder"], codes, self.image_shape, state.running["decoder"]
+            logits, of_decoder = self.network.logits(*given, training=True)
+            running = {"encoder": of_encoder, "decoder": of_decoder}
+            return negative_log_likelihood(logits, images) / images.size, running
 
         both = {name: state.params[name] for name in ("encoder", "decoder")}
         (value, running), gradients = jax.value_and_grad(loss, has_aux=True)(both)
@@ -335,17 +310,21 @@ class WeakDe(Method):
         return jnp.where(adapted, priors.at(classes, normal[:n]), uniform)
 
     def _relate(self, state: State, h: Settings, classes, normal, adapted) -> tuple[State, Array]:
+        """Step 2, with the mean squared error over relations, draws and codes."""
         shape = (len(self.relations), self.relation_batch)
         first = classes[self.batch_size :].reshape(shape)
         second = jnp.take_along_axis(jnp.asarray(targets_of(self.classes, self.relations)), first, axis=1)
         pairs = jnp.stack([first, second])
-        draws = state.priors.at(pairs, normal[self.batch_size :].reshape(*pairs.shape, -1))
+        sources, targets = state.priors.at(pairs, normal[self.batch_size :].reshape(*pairs.shape, -1))
         present = state.priors.present[second].astype(jnp.float32)
 
         def learn(state):
             def loss(params):
-                relate = functools.partial(apply, self._opponent(self.num_codes), params)
-                return h.relation_weight * relation_loss(relate, draws[0], draws[1], present)
+                which = jnp.broadcast_to(jnp.eye(shape[0])[:, None], (*shape, shape[0]))
+                inputs = jnp.concatenate([sources, which], axis=2).reshape(-1, self.num_codes + shape[0])
+                moved = apply(self._opponent(self.num_codes), params, inputs).reshape(targets.shape)
+                error = (jnp.square(moved - targets).mean(2) * present).sum() / jnp.maximum(present.sum(), 1)
+                return h.relation_weight * error
 
             value, gradients = jax.value_and_grad(loss)(state.params["relation"])
             return self._descend(state, "relation", gradients, h), value
@@ -353,11 +332,12 @@ class WeakDe(Method):
         return jax.lax.cond(adapted, learn, lambda state: (state, jnp.zeros(())), state)
 
     def _oppose(self, state: State, h: Settings, images, prior) -> tuple[State, Array, Array]:
-        """Steps 3 and 4."""
+        """Steps 3 and 4: the odds are those of being a draw from the prior."""
 
         def loss(params):
             codes, running = self._encode(params, images, state.running["encoder"], training=True)
-            return h.adversarial_weight * generator_loss(self._odds(state.params["discriminator"], codes)), running
+            odds = self._odds(state.params["discriminator"], codes)
+            return h.adversarial_weight * jax.nn.softplus(-odds).mean(), running
 
         (of_generator, running), gradients = jax.value_and_grad(loss, has_aux=True)(state.params["encoder"])
         if self.adversarial:
@@ -366,7 +346,8 @@ class WeakDe(Method):
         state = state._replace(running={**state.running, "encoder": running})
 
         def opposed(params):
-            return h.adversarial_weight * discriminator_loss(self._odds(params, codes), self._odds(params, prior))
+            of_codes, of_prior = jax.nn.softplus(self._odds(params, codes)), jax.nn.softplus(-self._odds(params, prior))
+            return h.adversarial_weight * (0.5 * of_codes.mean() + 0.5 * of_prior.mean())
 
         of_discriminator, gradients = jax.value_and_grad(opposed)(state.params["discriminator"])
         if self.adversarial:
@@ -376,15 +357,6 @@ class WeakDe(Method):
     def _descend(self, state: State, name: str, gradients, h: Settings) -> State:
         params, moments = self.optimizer.descend(state.params[name], state.moments[name], gradients, h.learning_rate)
         return state._replace(params={**state.params, name: params}, moments={**state.moments, name: moments})
-
-    def reconstruction_loss(self, params, running, images: Float[Array, "n h w c"]):
-        """Cross-entropy per pixel, and the running statistics after it."""
-        codes, of_encoder = self._encode(params["encoder"], images, running["encoder"], training=True)
-        logits, of_decoder = self.network.logits(
-            params["decoder"], codes, self.image_shape, running["decoder"], training=True
-        )
-        loss = negative_log_likelihood(logits, images) / images.size
-        return loss, {"encoder": of_encoder, "decoder": of_decoder}
 
     def _odds(self, discriminator, codes: Float[Array, "n d"]) -> Float[Array, " n"]:
         no_labels = jnp.zeros((len(codes), self.num_classes))
@@ -413,6 +385,3 @@ class WeakDe(Method):
 
     def check(self, hyperparameters, source, steps: int) -> None:
         check_labels(source, {position: len(group_of) for position, group_of in self.classes})
-
-
-WeakDe.variants = {"weak_de": Variant(Settings, "warmup_steps", about=WeakDe.about)}

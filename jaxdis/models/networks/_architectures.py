@@ -158,7 +158,20 @@ def draw(key, shapes, scheme: Initialization):
     def layer(path: tuple[str, ...], shapes: dict) -> dict[str, Array]:
         if "kernel" not in shapes:
             return blank(shapes)
-        return _layer(jax.random.fold_in(key, next(number)), path, shapes, scheme)
+        kernel = shapes["kernel"].shape
+        field = math.prod(kernel[:-2])
+        fan_in, fan_out = field * kernel[-2], field * kernel[-1]
+        if scheme != "glorot" and any(name.startswith("transposed") for name in path):
+            fan_in = fan_out
+        bound = {
+            "glorot": math.sqrt(6 / (fan_in + fan_out)),
+            "kaiming": math.sqrt(6 / fan_in),
+            "torch": 1 / math.sqrt(fan_in),
+        }[scheme]
+        bias_bound = 0.0 if scheme == "glorot" else 1 / math.sqrt(fan_in)
+        keys = jax.random.split(jax.random.fold_in(key, next(number)))
+        bounds = zip(("kernel", "bias"), keys, (bound, bias_bound), strict=True)
+        return {name: _uniform(key, shapes[name].shape, bound) for name, key, bound in bounds if name in shapes}
 
     return fill(shapes, layer)
 
@@ -183,12 +196,8 @@ def draw_lstm(key, shapes: dict) -> dict:
     has two."""
     inputs, units = shapes["ii"]["kernel"].shape
     names = [f"{side}{gate}" for side in "ih" for gate in "ifgo"]
-    drawn = [
-        jnp.split(_uniform(part, shape, 1 / math.sqrt(units)), 4, axis=-1)
-        for part, shape in zip(
-            jax.random.split(key, 3), ((inputs, 4 * units), (units, 4 * units), (4 * units,)), strict=True
-        )
-    ]
+    parts = zip(jax.random.split(key, 3), ((inputs, 4 * units), (units, 4 * units), (4 * units,)), strict=True)
+    drawn = [jnp.split(_uniform(part, shape, 1 / math.sqrt(units)), 4, axis=-1) for part, shape in parts]
     cell = {name: {"kernel": kernel} for name, kernel in zip(names, drawn[0] + drawn[1], strict=True)}
     for name, bias in zip(names[4:], drawn[2], strict=True):
         cell[name]["bias"] = bias
@@ -199,22 +208,6 @@ def begin(key, module: nn.Module, *inputs, scheme: str = "torch", **named) -> tu
     """A module's parameters and running moments, for inputs like these."""
     shapes = shapes_of(module, *inputs, **named)
     return draw(key, shapes["params"], scheme), blank_statistics(shapes)
-
-
-def _layer(key, path: tuple[str, ...], layer: dict, scheme: str) -> dict[str, Array]:
-    kernel = layer["kernel"].shape
-    field = math.prod(kernel[:-2])
-    fan_in, fan_out = field * kernel[-2], field * kernel[-1]
-    if scheme != "glorot" and any(name.startswith("transposed") for name in path):
-        fan_in = fan_out
-    bound = {
-        "glorot": math.sqrt(6 / (fan_in + fan_out)),
-        "kaiming": math.sqrt(6 / fan_in),
-        "torch": 1 / math.sqrt(fan_in),
-    }[scheme]
-    bias_bound = 0.0 if scheme == "glorot" else 1 / math.sqrt(fan_in)
-    bounds = zip(("kernel", "bias"), jax.random.split(key), (bound, bias_bound), strict=True)
-    return {name: _uniform(key, layer[name].shape, bound) for name, key, bound in bounds if name in layer}
 
 
 def _uniform(key, shape: tuple[int, ...], bound: float) -> Array:
@@ -342,10 +335,8 @@ def _of_linen(module: nn.Module) -> Functions:
             raise ValueError(f"network: must have modules with parameters alone, got one with {odd[0]}")
         return variables.get("params", {})
 
-    def run(method, params, inputs):
-        return module.apply({"params": params}, inputs, method=method)
-
-    return Functions(init, functools.partial(run, "encode"), functools.partial(run, "decode"))
+    encode, decode = (functools.partial(apply, module, method=method) for method in ("encode", "decode"))
+    return Functions(init, encode, decode)
 
 
 def _of_nnx(make: Callable, name: str) -> Functions:

@@ -21,8 +21,6 @@ from jaxtyping import Array, Float
 from jaxdis._core import random
 from jaxdis.models.methods._method import Variant, about_of
 
-Reconstruction = Literal["bernoulli", "squared_error"]
-
 
 def sample(key, mean: Float[Array, "n d"], log_variance: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """One code from each posterior, ``μ + e^{lv/2}·ε``."""
@@ -38,7 +36,7 @@ def gaussian_log_density(values: Array, mean: Array, log_variance: Array) -> Arr
 def negative_log_likelihood(
     logits: Float[Array, "n h w c"],
     images: Float[Array, "n h w c"],
-    reconstruction: Reconstruction = "bernoulli",
+    reconstruction: Literal["bernoulli", "squared_error"] = "bernoulli",
     subtract_entropy: bool = False,
 ) -> Float[Array, ""]:
     """Sum over images, pixels and channels, nats.
@@ -179,7 +177,7 @@ class Terms:
 class Hyperparameters(NamedTuple):
     """All coefficients in the losses: scalars for one member, ``[m]`` for a zoo. They are traced, not compiled in.
 
-    With ``a(t) = min(1, (t + 1) / warmup_steps)`` and the covariances of :func:`covariances`, :func:`regularized` is
+    With ``a(t) = min(1, (t + 1) / warmup_steps)`` and the batch's covariances, :func:`regularized` is
 
         reconstruction + a·kl·KL + capacity_weight·|KL − min(capacity, capacity·t/capacity_steps)|
         + mutual_information·I + total_correlation·TC + a·dimension_wise_kl·DWKL
@@ -211,13 +209,6 @@ def divergence(mean: Float[Array, "n d"], log_variance: Float[Array, "n d"]) -> 
     return 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
 
 
-def covariances(terms: Terms) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
-    """Cov[μ] and Cov[z] = diag(E[σ²]) + Cov[μ] over the batch, divided by n (biased, as released)."""
-    centered = terms.mean - terms.mean.mean(0, keepdims=True)
-    of_means = centered.T @ centered / terms.mean.shape[0]
-    return of_means, of_means + jnp.diag(jnp.exp(terms.log_variance).mean(0))
-
-
 def warmed_up(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
     """``a(t)``: 1/warmup_steps at the first update and 1 from update ``warmup_steps`` on (always 1 without warm-up)."""
     return jnp.minimum(1.0, (terms.step.astype(jnp.float32) + 1) / jnp.maximum(hyperparameters.warmup_steps, 1.0))
@@ -235,7 +226,10 @@ def regularized(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, 
     warmth = warmed_up(terms, h)
     kl = divergence(terms.mean, terms.log_variance)
     capacity = jnp.minimum(h.capacity, h.capacity * step / h.capacity_steps)
-    of_means, of_codes = covariances(terms)
+    # Cov[μ] and Cov[z] = diag(E[σ²]) + Cov[μ] over the batch, divided by n (biased, as released).
+    centered = terms.mean - terms.mean.mean(0, keepdims=True)
+    of_means = centered.T @ centered / terms.mean.shape[0]
+    of_codes = of_means + jnp.diag(jnp.exp(terms.log_variance).mean(0))
     return (
         terms.reconstruction
         + warmth * h.kl * kl
@@ -361,23 +355,6 @@ def beta_tc(*, beta: Number = 6.0, learning_rate: Number = 1e-4) -> Hyperparamet
     estimator ``locatello2020``.
     """
     return Hyperparameters(learning_rate=learning_rate, total_correlation=beta - 1.0)
-
-
-def beta_tc_parts(
-    *,
-    alpha: Number = 1.0,
-    beta: Number = 6.0,
-    gamma: Number = 1.0,
-    learning_rate: Number = 5e-4,
-    warmup_steps: Number = 0.0,
-) -> Hyperparameters:
-    """β-TCVAE by its three parts, reconstruction + α·I + β·TC + a(t)·γ·DWKL (Chen et al. 2018, eq. 4).
-
-    This is the form in the code behind Mahon et al. (2024), where only the last part is warmed up. Unlike with
-    :func:`beta_tc`, which estimator is chosen changes the balance between the parts.
-    """
-    parts = {"mutual_information": alpha, "total_correlation": beta, "dimension_wise_kl": gamma}
-    return Hyperparameters(learning_rate=learning_rate, kl=0.0, warmup_steps=warmup_steps, **parts)
 
 
 def dip_i(

@@ -82,14 +82,6 @@ class _FromLattice:
     space: Any
     tied: tuple[int, ...] | None  # positions of the factors whose cells and weights are in the arrays
 
-    @classmethod
-    def split(cls, space) -> tuple["_FromLattice", tuple[Array, Array]]:
-        """How a space is drawn, and the tables for what it leaves out."""
-        if type(space) is not FactorSpace:
-            return cls(space, None), ()
-        space, listed = space.apart()
-        return cls(space, listed.positions), jax.device_put(listed[1:])
-
     def __call__(self, arrays: tuple[Images, tuple], key, n: int) -> tuple[Array, Array]:
         images, tables = arrays
         factor_key, render_key = jax.random.split(key)
@@ -134,7 +126,10 @@ def _rendered(space, render) -> Source:
             f"data: must be a space with sample and num_cells beside the renderer, got {type(space).__name__}"
         )
     num_data = None if continuous else int(space.num_cells)
-    draw, tables = _FromLattice.split(space)
+    draw, tables = _FromLattice(space, None), ()
+    if type(space) is FactorSpace:
+        unrestricted, tied = space.apart()
+        draw, tables = _FromLattice(unrestricted, tied.positions), jax.device_put(tied[1:])
     arrays = (Images.of(render), tables)
     images, factors = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
     if images.ndim != 4:

@@ -243,7 +243,8 @@ class Checkpoints:
         fields = zip(losses[0]._fields, zip(*losses, strict=True), strict=True)
         curves = {f"losses/{name}": np.stack(field) for name, field in fields}
         arrays = {f"state/{name}": leaf for name, leaf in files.named_leaves(state).items()} | curves
-        files.write_arrays(self._path(done), {"identity": self._identity, "done": done}, arrays)
+        path = self._directory / "checkpoints" / f"step_{done:09d}.npz"
+        files.write_arrays(path, {"identity": self._identity, "done": done}, arrays)
         for path in _paths(self._directory)[_KEPT:]:
             path.unlink(missing_ok=True)
 
@@ -272,9 +273,6 @@ class Checkpoints:
             raise files.DamagedFile(f"{path}: must have losses of shape {(blocks, members)}")
         losses = [kind(*block) for block in zip(*curves, strict=True)]
         return files.with_leaves(shapes, state, str(path)), losses, done
-
-    def _path(self, done: int) -> Path:
-        return self._directory / "checkpoints" / f"step_{done:09d}.npz"
 
 
 def saved_updates(directory: str | Path) -> int:
@@ -309,7 +307,12 @@ class Kept:
         """Read what was kept before ``done`` updates."""
         self._directory = None if directory is None else Path(directory)
         self._keep = [number for number in keep if number >= done]
-        self.zoos = [load(self._found(number), method) for number in keep if number < done]
+        self.zoos = []
+        for number in (number for number in keep if number < done):
+            path = self._path(number)
+            if not path.exists():
+                raise ValueError(f"keep: must be given from the start, got {number}, which {directory} has passed")
+            self.zoos.append(load(path, method))
 
     def add(self, done: int, zoo_now: Callable[[dict], Zoo]) -> None:
         """Keep the zoo if it shall be kept after this many updates."""
@@ -321,12 +324,6 @@ class Kept:
 
     def _path(self, done: int) -> Path:
         return self._directory / f"kept_{done:09}.npz"
-
-    def _found(self, done: int) -> Path:
-        path = self._path(done)
-        if not path.exists():
-            raise ValueError(f"keep: must be given from the start, got {done}, which {self._directory} has passed")
-        return path
 
 
 def checked_keep(keep, steps: int, log_every: int) -> tuple[int, ...]:
@@ -496,9 +493,7 @@ def train(
 
     def zoo_now(more: dict) -> Zoo:
         params, stopped = runner.gathered((runner.params(state), state.stopped))
-        curves = config.method.losses(
-            *(np.stack(field, axis=1) for field in _curves(losses, config, len(labels), log_every))
-        )
+        curves = _curves(losses, config, len(labels), log_every)
         named = tuple({**label, **more} for label in labels)
         return Zoo(config, params, hyperparameters, curves, stopped, named, log_every)
 
@@ -517,12 +512,12 @@ def train(
     return concatenate([*kept.zoos, zoo_now({"updates": config.steps})]) if keep else zoo_now({})
 
 
-def _curves(losses: list, config: Config, members: int, log_every: int) -> list[list[np.ndarray]]:
-    """The losses' fields by block; blocks to come have the value of the last one, and NaN if there is none."""
-    blocks = -(-config.steps // log_every)
-    if not losses:
-        return [[np.full(members, np.nan, np.float32)] * blocks for _ in config.method.losses._fields]
-    return [[*field, *[field[-1]] * (blocks - len(field))] for field in zip(*losses, strict=True)]
+def _curves(losses: list, config: Config, members: int, log_every: int) -> Any:
+    """Losses ``[m, blocks]``; blocks to come have the value of the last one, and NaN if there is none."""
+    kind = config.method.losses
+    *done, last = losses or [kind(*(np.full(members, np.nan, np.float32) for _ in kind._fields))]
+    blocks = done + [last] * (-(-config.steps // log_every) - len(done))
+    return kind(*(np.stack(field, axis=1) for field in zip(*blocks, strict=True)))
 
 
 def resolved_source(config: Config, data=None) -> Source:

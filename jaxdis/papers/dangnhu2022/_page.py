@@ -26,9 +26,9 @@ def content(made: Reproduction) -> Content:
     differences = differences_in(__package__)
     checked_claims = claims(probing, oracle)
     if not made.studies:
-        tables = [_table_1(probing), _table_2(oracle)]
         differs = [*differences_in(__package__, "differences_small"), *differences]
-        return Content(f"No slot model is trained: {small}", differs, checked_claims, tables, _figures(probing), exact)
+        tables, figures = _tables(probing, oracle), _figures(probing)
+        return Content(f"No slot model is trained: {small}", differs, checked_claims, tables, figures, exact)
     zoo = SlotZoo({name: made.finished(name) for name in made.studies})
     without_groups = made.pieces["independent"]
     size = f"{len(zoo.table['seed'])} models of slots; {small}"
@@ -41,7 +41,6 @@ def content(made: Reproduction) -> Content:
 
 # Claims about models of slots, which stand-ins do not refute.
 _OF_MODELS = ("ablation_lowers_property", "object_d_is_c", "color_first", "mask_is_extrinsic", "em_finds_iou_order")
-_STANDINS = ("models: stand-ins for trained models of slots",)
 
 
 def claims(probing: Mapping, oracle: Mapping) -> list[Finding]:
@@ -89,11 +88,13 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Finding]:
         ],
     }
     checked = findings(__package__, parts, small=True)
-    return [one._replace(unmet=_STANDINS) if one.claim.id in _OF_MODELS else one for one in checked]
+    standins = ("models: stand-ins for trained models of slots",)
+    return [one._replace(unmet=standins) if one.claim.id in _OF_MODELS else one for one in checked]
 
 
-def _table_1(probing: Mapping) -> Beside:
-    printed = printed_in(__package__).tables["table_1"]
+def _tables(probing: Mapping, oracle: Mapping) -> list[Beside]:
+    """Tables 1 and 2."""
+    printed = printed_in(__package__).tables
     rows = {
         "measured": (100 * probing["exact"][1], probing["mismatch"][1]),
         "best_possible": (100.0, 0.0),
@@ -101,20 +102,17 @@ def _table_1(probing: Mapping) -> Beside:
         "chance_level": (100 / math.factorial(5), 4.0),
     }
     columns = ("exactly_matching", "average_mismatch")
-    return Beside.of(
-        printed,
-        lambda row, column: Measured(float(rows[row.key["permutation"]][columns.index(column)])),
-        "Measured on planted slots, whose order is known; the other rows are exact.",
-    )
 
+    def permuted(row, column: str) -> Measured:
+        return Measured(float(rows[row.key["permutation"]][columns.index(column)]))
 
-def _table_2(oracle: Mapping) -> Beside:
-    def measure(row, column: str) -> Measured:
+    def by_kind(row, column: str) -> Measured:
         kind = row.key["latent"].removesuffix("_latent")
         return Measured.over([joint[f"{kind}/{column}"] for joint in oracle["joint"]])
 
-    printed = printed_in(__package__).tables["table_2"]
-    return Beside.of(printed, measure, "Of two autoencoders on true masks; the print is of GENESIS.")
+    planted = "Measured on planted slots, whose order is known; the other rows are exact."
+    masked = "Of two autoencoders on true masks; the print is of GENESIS."
+    return [Beside.of(printed["table_1"], permuted, planted), Beside.of(printed["table_2"], by_kind, masked)]
 
 
 def _figures(probing: Mapping) -> list[Figure]:
@@ -122,10 +120,6 @@ def _figures(probing: Mapping) -> list[Figure]:
     iterations = np.arange(len(trace)).astype(float).tolist()
     drawn = plots.curves(iterations, {"error": trace[:, None]}, "iteration of EM", "error of the regressions")
     return [Figure("Figure 6", "Error of permutation-invariant probing by iteration, mean over groups", drawn)]
-
-
-LEVELS = {"object": "slots and objects", "property": "codes of a slot and properties"}
-PROJECTIONS = {SPRITES: "Figures 4 and 10", "clevr6": "Figure 11"}
 
 
 def _against_segmentation(zoo: SlotZoo) -> list[Figure]:
@@ -155,9 +149,10 @@ def _against_segmentation(zoo: SlotZoo) -> list[Figure]:
 
 def _projections(zoo: SlotZoo) -> list[Figure]:
     """Mean projected importances of the regularized members of each model."""
+    levels = {"object": "slots and objects", "property": "codes of a slot and properties"}
     drawn = []
-    for data, number in PROJECTIONS.items():
-        for place, (level, words) in enumerate(LEVELS.items()) if data in zoo.data else ():
+    for data, number in {SPRITES: "Figures 4 and 10", "clevr6": "Figure 11"}.items():
+        for place, (level, words) in enumerate(levels.items()) if data in zoo.data else ():
             names = list(dict.fromkeys(pair[place] for pair in zoo.labels(data)))
             for model in zoo.models(data):
                 if members := zoo.parts(f"{level}.joint", data=data, model=model, regularized=True):

@@ -70,7 +70,8 @@ class SlotZoo:
 
     def labels(self, data: str) -> list[tuple[str, str]]:
         """The object and the property of each factor."""
-        return list(compute_cells.labels_of_scenes(self.finished[data].study.trainings[0]).values())
+        row, config = DATASETS[data], self.finished[data].study.trainings[0].config
+        return list(row.scenes.labels(row.space_of(data, config.source)).values())
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
         """A part with one number per factor, averaged over objects and seeds, for regularized members."""
@@ -270,6 +271,7 @@ def tables(zoo: SlotZoo, without_groups: Mapping) -> list[Beside]:
     joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
     places = itertools.product(range(2), enumerate(("intrinsic", "extrinsic"))) if len(joints) else ()
     kinds = {(row, column): _spread(joints[:, row, place]) for row, (place, column) in places}
+    by_property = {SPRITES: "table_5", "clevr6": "table_6"}
     best_start = printed["table_3"]._replace(id="table_3_best_start", label="Table 3 from the best start")
     remark = "By Algorithm 1 as printed, from the order of the model. ARI and mSC on the pixels of objects."
     return [
@@ -278,11 +280,8 @@ def tables(zoo: SlotZoo, without_groups: Mapping) -> list[Beside]:
         _table_3(zoo, printed["table_3"], _as_printed, remark),
         _table_3(zoo, best_start, str, "By Algorithm 1 from the best of several orders."),
         _table_4(zoo, printed["table_4"], without_groups),
-        *(_by_property(zoo, printed[name], data) for name, data in _BY_PROPERTY.items() if data in zoo.data),
+        *(_by_property(zoo, printed[name], data) for data, name in by_property.items() if data in zoo.data),
     ]
-
-
-_BY_PROPERTY = {"table_5": SPRITES, "table_6": "clevr6"}
 
 
 def _spread(values: np.ndarray | Sequence[float], unit: float = 1.0) -> Measured:

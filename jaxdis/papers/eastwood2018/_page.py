@@ -14,7 +14,6 @@ from jaxdis import plots
 from jaxdis._core.store import publish
 from jaxdis.data import DATASETS
 from jaxdis.data._teapot import SPACE, Gap
-from jaxdis.models import Zoo
 from jaxdis.models._zoo import decodes, traversals
 from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, differences_in
 from jaxdis.papers.harness._paper import Finished, Reproduction
@@ -237,9 +236,13 @@ def content(made: Reproduction) -> Content:
     both = zip(finished.parts("forest.importance"), finished.table["model"], strict=True)
     importances = [part for part, model in both if model == "infogan"]
     dead = np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in importances])
+    source = finished.study.trainings[0].config.source
+    official = source is not None and source.checksum
+    images = "of the official file, of which roles may share some" if official else "drawn with one lamp on black"
+    here = Fact("§4.1", "teapots whose light and background are not published", images)
     return Content(
         f"{models}; {len(numbers.seeds)} seeds, scored on {sampled}.",
-        [_images(finished), *differences_in(__package__)],
+        [here, *differences_in(__package__)],
         claims(numbers, dead, small=made.size != "paper"),
         _tables(printed, numbers),
         _figures(made.out / "teapots"),
@@ -256,13 +259,6 @@ def _levels(printed: Table, numbers: Numbers) -> list[Level]:
             measured = float(np.mean(numbers.mean(model, "lasso", "error")))
             levels.append(Level(f"NRMSE by lasso, {model.replace('_', ' ')}", row.values["nrmse"], measured))
     return levels
-
-
-def _images(finished: Finished) -> Fact:
-    source = finished.study.trainings[0].config.source
-    drawn = source is None or not source.checksum
-    images = "drawn with one lamp on black" if drawn else "of the official file, of which roles may share some"
-    return Fact("§4.1", "teapots whose light and background are not published", images)
 
 
 def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
@@ -308,32 +304,12 @@ _COLUMNS = 10
 _REACH = {"resnet_vae": 3.0, "infogan": 1.0}
 
 
-def left_out(render, key) -> Drawing:
-    """Figure 4: teapots of the gap, the most extreme of many samples first."""
-    inside = np.asarray(SPACE.inside(Gap("released")).sample(key, 100 * _COLUMNS))
-    redness = inside[:, 2] - np.maximum(inside[:, 3], inside[:, 4]) + inside[:, 1] / (np.pi / 2)
-    return _sheet(render, inside[np.argsort(-redness)[: 2 * _COLUMNS]])
-
-
 def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np.ndarray) -> Drawing:
     """Figure 5: factors ``[n, 5]`` against the most important ``codes [n, d]``, the azimuth against three of them."""
     order = np.argsort(-np.nan_to_num(importance), axis=0)
     pairs = [(0, code) for code in order[:3, 0]] + [(j, order[0, j]) for j in range(1, len(SPACE.names))]
     panels = [(f"code {code}", SPACE.names[j], codes[:5000, code], factors[:5000, j]) for j, code in pairs]
     return plots.point_clouds(panels)
-
-
-def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> Drawing:
-    """Figure 6: an image with one code at a time over its range, ordered by the factor that the code encodes best.
-
-    ``zoo`` has one member, a VAE or InfoGAN; ``images [1, h, w, c]``, ``importance [d, 5]``.
-    """
-    reach = _REACH[zoo.config.method.trained[0]]
-    moved = traversals(zoo, images, values=np.linspace(-reach, reach, _COLUMNS))[0, 0]
-    importance = np.nan_to_num(importance)
-    factor_of_code = importance.argmax(axis=1)
-    order = np.lexsort((-importance.max(axis=1), factor_of_code))
-    return plots.image_grid(moved[order], [f"c{code} {SPACE.names[factor_of_code[code]]}" for code in order])
 
 
 def write_figures(finished: Finished) -> None:
@@ -347,7 +323,10 @@ def write_figures(finished: Finished) -> None:
     config, key = study.trainings[0].config, jax.random.key(study.sampling.seed)
     _, render = DATASETS[config.data].open(config.data, config.source)
     write("figure_2", _sheet(render, SPACE.sample(key, 2 * _COLUMNS)))
-    write("figure_4", left_out(render, key))
+    # Teapots of the gap, the most extreme of many samples first.
+    inside = np.asarray(SPACE.inside(Gap("released")).sample(key, 100 * _COLUMNS))
+    redness = inside[:, 2] - np.maximum(inside[:, 3], inside[:, 4]) + inside[:, 1] / (np.pi / 2)
+    write("figure_4", _sheet(render, inside[np.argsort(-redness)[: 2 * _COLUMNS]]))
     image = np.asarray(render(SPACE.sample(key, 1)))
     for member in finished.members:
         name, zoo = f"{name_of(member.label)}_{member.label['seed']}", member_zoo(study, store, member)
@@ -356,8 +335,14 @@ def write_figures(finished: Finished) -> None:
             importance = parts[f"{regressor}.importance"]
             write(f"figure_3_{regressor}_{name}", plots.hinton(importance, SPACE.names))
         write(f"figure_5_{name}", factors_against_codes(arrays["mean"], arrays["factors"], importance))
-        if zoo.config.method.trained[0] in _REACH and decodes(zoo.config.method):
-            write(f"figure_6_{name}", ordered_traversals(zoo, image, importance))
+        if (reach := _REACH.get(zoo.config.method.trained[0])) is not None and decodes(zoo.config.method):
+            # One code at a time over its range, ordered by the factor that the code encodes best.
+            moved = traversals(zoo, image, values=np.linspace(-reach, reach, _COLUMNS))[0, 0]
+            importance = np.nan_to_num(importance)
+            best = importance.argmax(axis=1)
+            order = np.lexsort((-importance.max(axis=1), best))
+            sheet = plots.image_grid(moved[order], [f"c{code} {SPACE.names[best[code]]}" for code in order])
+            write(f"figure_6_{name}", sheet)
 
 
 def _sheet(render, factors) -> Drawing:

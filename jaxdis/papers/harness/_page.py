@@ -254,12 +254,15 @@ def section(beside: Beside) -> str:
                 _cell(row, name, measured.get((place, name)), printed.rounding) if name in row.values else Html("")
                 for place, row in rows.items()
             ]
-    facts = f"<p>{html.escape(printed.title)}. <small>{html.escape(_facts(printed))}</small></p>"
+    runs = key_in_words(printed.runs) if isinstance(printed.runs, dict) else printed.runs
+    statistic = printed.statistic if runs is None else f"{printed.statistic}; {runs} runs"
+    facts = html.escape(f"Unit: {printed.unit}. Printed: {statistic}. {printed.protocol}")
     remark = "".join(f"<p>{html.escape(line)}</p>" for line in beside.remark.splitlines())
     left_out, missing = len(printed.rows) - len(rows), ""
     if left_out:
         missing = f"<p><small>{left_out} of {len(printed.rows)} printed rows were not measured here.</small></p>"
-    return facts + remark + table(list(columns), columns) + missing + flags(printed.flags)
+    opening = f"<p>{html.escape(printed.title)}. <small>{facts}</small></p>{remark}"
+    return opening + table(list(columns), columns) + missing + flags(printed.flags)
 
 
 def flags(marked: tuple[Flag, ...]) -> str:
@@ -280,12 +283,6 @@ def key_in_words(key: Mapping) -> str:
         flag = ("" if value else "not ") + name if isinstance(value, bool) else str(value)
         words.append(" ".join(map(str, value)) if isinstance(value, list) else flag)
     return ", ".join(words).replace("_", " ")
-
-
-def _facts(printed: PrintedTable) -> str:
-    runs = printed.runs
-    runs = "" if runs is None else f"; {key_in_words(runs) if isinstance(runs, dict) else runs} runs"
-    return f"Unit: {printed.unit}. Printed: {printed.statistic}{runs}. {printed.protocol}"
 
 
 def _cell(row: Row, name: str, number: Measured | None, rounding: float) -> Html:

@@ -22,7 +22,7 @@ from jaxdis.models import About, Config, Members
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._page import Content, CsvRow, csv_rows, render
 from jaxdis.papers.harness._printed import printed_in, words_in
-from jaxdis.papers.harness._scale import Scale, check_data, scaled, shortfalls
+from jaxdis.papers.harness._scale import Scale, scaled, shortfalls
 from jaxdis.study._compute_cells import member_zoo, samples_of
 from jaxdis.study._definition import Member, Study, cells
 from jaxdis.study._run_study import run, work_of
@@ -177,9 +177,11 @@ class Paper:
         """The studies and pieces of a size at a scale, by name."""
         base = "minutes" if size == "minutes" else "paper"
         studies = self.runs(base, sources)
-        check_data(studies.values(), scale)
-        if sources:
-            check_used(sources, [t.config.data for s in studies.values() for t in getattr(s, "trainings", ())])
+        known = list(dict.fromkeys(t.config.data for s in studies.values() for t in getattr(s, "trainings", ())))
+        if unknown := [name for name in scale.data if name not in known]:
+            rest = f"got {unknown[0]!r}; give the files of others as sources"
+            raise ValueError(f"data: must be some of {', '.join(known)}, {rest}")
+        check_used(sources or {}, known)
         scale = scale.within(self.sizes.get(size, Scale()))
         at_scale = {name: scaled(study, scale) for name, study in studies.items()}
         pieces = {
@@ -212,9 +214,6 @@ def floats(plain: Any) -> Any:
     return number(plain) if written else plain
 
 
-Step = Callable[[str, str, Any], None]
-
-
 # Columns of ``claims.csv``: a claim's statistic, what is expected from it, the verdicts on both, what its models lack.
 CLAIM_HEAD = ("claim", "verdict", "statistic", "value", "low", "high", "above", "below", "part_verdict", "unmet")
 
@@ -227,7 +226,7 @@ def reproduce(
     size: Size = "minutes",
     sources: Sources = None,
     scale: Scale | None = None,
-    step: Step | None = None,
+    step: Callable[[str, str, Any], None] | None = None,
 ) -> Path:
     """Run what is missing and write ``page.html``, ``tables.csv`` and ``claims.csv``; returns the path of the page.
 

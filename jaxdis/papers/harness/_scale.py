@@ -47,23 +47,13 @@ class Scale(CheckedFields):
 
     def within(self, other: "Scale") -> "Scale":
         """Take what this scale leaves open from another one."""
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        stated = {name: value for name, value in given.items() if value not in (None, (), {})}
+        stated = {name: value for name, value in vars(self).items() if value not in (None, (), {})}
         return dataclasses.replace(other, **stated)
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Options of a piece, lowered to this scale: ``steps``, ``seeds``, ``samples`` and an image ``pool``."""
         limits = {"steps": self.updates, "seeds": self.seeds, "samples": self.samples, "pool": self.samples}
         return {name: min(value, limits[name]) if limits.get(name) else value for name, value in given.items()}
-
-
-def check_data(studies: Iterable, scale: Scale) -> None:
-    """Check that some study has a scale's data sets."""
-    known = dict.fromkeys(t.config.data for study in studies for t in getattr(study, "trainings", ()))
-    for name in scale.data:
-        if name not in known:
-            rest = f"got {name!r}; give the files of others as sources"
-            raise ValueError(f"data: must be some of {', '.join(known)}, {rest}")
 
 
 def scaled(study, scale: Scale):

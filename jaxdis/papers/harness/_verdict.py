@@ -151,6 +151,5 @@ def share(won: Sequence | np.ndarray) -> Interval:
 
 def counts(findings: Iterable[Finding]) -> dict[str, int]:
     verdicts = [finding.verdict for finding in findings]
-    always = (HOLDS, FAILS, OPEN)
     counted = {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, UNSEEN, OPEN)}
-    return {verdict: count for verdict, count in counted.items() if count or verdict in always}
+    return {verdict: count for verdict, count in counted.items() if count or verdict != UNSEEN}

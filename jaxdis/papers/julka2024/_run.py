@@ -16,8 +16,6 @@ from jaxdis.study.certificate import SWEEPS, Calibration
 # The parts of a calibration, and what leaves each of them out.
 NO_CASES, NO_SWEEPS, NO_SIZES = {"case_samples": 0}, dict.fromkeys(SWEEPS, ()), {"sizes": ()}
 WITHOUT: Mapping[str, dict] = {"cases": NO_CASES, "sweeps": NO_SWEEPS, "sizes": NO_SIZES}
-# Of all combinations, the share that Julka et al. 2024, §IV-F, keep for testing.
-TEST_SHARE = 0.1
 SWEEP = {"beta": {"beta": (2, 3, 4, 5)}, "factor": {"gamma": (2, 4, 6, 8, 10)}}
 
 
@@ -66,7 +64,7 @@ def julka2024(
     on a laptop, on an image pool drawn once.
     """
     published = [run for name in data for run in published_runs(name, seeds=1, steps=steps)]
-    trainings = trainings_of(published, SWEEP, seeds, network, sources, held_out_share=TEST_SHARE)
+    trainings = trainings_of(published, SWEEP, seeds, network, sources, held_out_share=0.1)
     plan = agreement_metrics() if metrics is None else metrics
     sampling = Sampling(train_samples, test_samples, validation_samples)
     title = "Which metrics agree on β-VAE and FactorVAE"

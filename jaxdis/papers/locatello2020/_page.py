@@ -1,6 +1,7 @@
 """The page of Locatello et al. 2020: Tables 1 and 5, and the figures whose numbers are not printed, drawn again."""
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 
@@ -250,15 +251,11 @@ def agreement(table: Table) -> dict[str, list[Part]]:
     def irs_apart(rows):
         return mean_with("irs", COLUMNS, rows) - readings.mean(readings.pairs_of(rows, COLUMNS))
 
-    def rank_of(pair):
+    def rank_of(pair, rows):
         place = names.index(tuple(sorted(pair, key=COLUMNS.index)))
-
-        def statistic(rows):
-            correlations = readings.pairs_of(rows, COLUMNS)
-            defined = np.isfinite(correlations)
-            return float(np.mean(correlations[defined] > correlations[place])) if defined[place] else float("nan")
-
-        return statistic
+        correlations = readings.pairs_of(rows, COLUMNS)
+        defined = np.isfinite(correlations)
+        return float(np.mean(correlations[defined] > correlations[place])) if defined[place] else float("nan")
 
     def discordant(rows):
         return readings.discordant(rows["mig"], rows["dci.disentanglement"])
@@ -267,7 +264,7 @@ def agreement(table: Table) -> dict[str, list[Part]]:
     closest = []
     for title, pair in pairs.items():
         words = f"share of pairs closer than {title}"
-        closest += per_data(table, rank_of(pair), words, by=by_member, below=0.25)
+        closest += per_data(table, functools.partial(rank_of, pair), words, by=by_member, below=0.25)
     return {
         "metrics_agree": [
             *per_data(sprites, median_of_agreeing, "median ρ", by=by_member, above=0.5),
@@ -368,7 +365,8 @@ def downstream(table: Table) -> dict[str, list[Part]]:
         both.append(min(rho) < 0 < max(rho))
     others = [name for name in COLUMNS if name != "modularity"]
     pairs = {f"{name}, {task.split('_')[1]}": _rho(name, task) for name in others for task in tasks}
-    thirds = {f"highest minus lowest third of {name}": _thirds(name) for name in ("dci.disentanglement", "mig")}
+    scores = {name: functools.partial(_thirds, name) for name in ("dci.disentanglement", "mig")}
+    thirds = {f"highest minus lowest third of {name}": statistic for name, statistic in scores.items()}
     return {
         "downstream_correlates": per_data(readings.of(table, data=SPRITES), pairs, by=by_member, above=0),
         "no_efficiency": [
@@ -389,15 +387,11 @@ def downstream(table: Table) -> dict[str, list[Part]]:
     }
 
 
-def _thirds(name: str):
+def _thirds(name: str, rows: Table) -> float:
     """Mean accuracy in the third of members with the highest score minus that in the lowest third."""
-
-    def statistic(rows):
-        accuracy = rows["downstream_trees.100"][np.argsort(rows[name])]
-        third = len(accuracy) // 3
-        return float(readings.mean(accuracy[-third:]) - readings.mean(accuracy[:third])) if third else float("nan")
-
-    return statistic
+    accuracy = rows["downstream_trees.100"][np.argsort(rows[name])]
+    third = len(accuracy) // 3
+    return float(readings.mean(accuracy[-third:]) - readings.mean(accuracy[:third])) if third else float("nan")
 
 
 def impossibility(scores_by_size: Mapping) -> list[Part]:
@@ -414,22 +408,19 @@ def impossibility(scores_by_size: Mapping) -> list[Part]:
 
 def content(made: Reproduction) -> Content:
     zoo, printed, pieces = made.finished("zoo"), printed_in(__package__).tables, made.pieces
+    seeds, steps = len(np.unique(zoo.table["seed"])), zoo.study.trainings[0].config.steps
+    settings = len(set(zip(zoo.table["model"], zoo.table["regularization"], strict=True)))
+    size = (
+        f"{len(zoo.members)} models: six objectives × {settings // 6} regularization strengths × {seeds} seeds on"
+        f" {', '.join(readings.data_of(zoo.table))}, {steps:,} updates, scored on {zoo.study.sampling.in_words()}."
+    )
     return Content(
-        _size(zoo),
+        size,
         differences_in(__package__),
         claims(zoo.table, pieces["stability"], pieces["impossibility"], small=made.size != "paper"),
         [_table_1(printed["table_1"], zoo.table), *_table_5(printed, zoo.table)],
         [*_figures(zoo), *_stability(pieces["stability"])],
         [("Impossibility (Theorem 1)", _impossibility(pieces["impossibility"]))],
-    )
-
-
-def _size(zoo: Finished) -> str:
-    seeds, steps = len(np.unique(zoo.table["seed"])), zoo.study.trainings[0].config.steps
-    settings = len(set(zip(zoo.table["model"], zoo.table["regularization"], strict=True)))
-    return (
-        f"{len(zoo.members)} models: six objectives × {settings // 6} regularization strengths × {seeds} seeds on"
-        f" {', '.join(readings.data_of(zoo.table))}, {steps:,} updates, scored on {zoo.study.sampling.in_words()}."
     )
 
 
@@ -449,11 +440,10 @@ def _table_5(printed, table: Table) -> list[Beside]:
     for name, by in (("table_5a", None), ("table_5b", "regularization")):
         for suffix, adjust in (("", False), (" adjusted", True)):
 
-            def share(row, column: str, how=(by, adjust)) -> Measured | None:
+            def share(row, column: str, by=by, adjust=adjust) -> Measured | None:
                 rows = readings.of(table, data=row.key["dataset"])
                 if not len(rows["model"]):
                     return None
-                by, adjust = how
                 return Measured(100 * _explained(rows, SEVEN[column], by, adjust=adjust))
 
             own = printed[name]._replace(id=name + suffix.replace(" ", "_"), label=printed[name].label + suffix)

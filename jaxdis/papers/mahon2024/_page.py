@@ -83,6 +83,8 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
     def redundant(sample):
         return min(coefficient(sample[EXISTING[a]], sample[EXISTING[b]]) for a, b in itertools.combinations("DCI", 2))
 
+    collided = [row["id"] for row in read_csv(folder / "alignment.csv")]
+    hit = {m: np.isin(readings.of(table, model=m)["id"].astype(str), collided) for m in readings.models_of(table)}
     marginal = by_member(six, lambda sample: readings.share_above(-sample["nk"], -0.2))
     thresholds = {"D": 0.9, "IRS": 0.9, "C": 0.5, "I": 0.5}
     higher = [
@@ -90,7 +92,9 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         *(Part(f"share of members with {n} above SNC", above_snc(n), below=0.5) for n in ("MIG", "SAP", "MED")),
     ]
     return {
-        "greedy_alignment_collides": _collisions(table, folder),
+        "greedy_alignment_collides": [
+            Part(f"share of members, {m}", verdicts.of_values(row, np.mean), above=0) for m, row in hit.items()
+        ],
         "snc_below_mlp": verdicts.per_data(
             six,
             lambda sample: float(np.mean(sample["mlp_probe"] - sample["snc"])),
@@ -118,13 +122,6 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
 
 def _without_partition(table: Table) -> Table:
     return readings.of(table, model=tuple(m for m in readings.models_of(table) if m != PARTITION))
-
-
-def _collisions(table: Table, folder: Path) -> list[Part]:
-    """What share of each objective's members the list of collisions names."""
-    named = [row["id"] for row in read_csv(folder / "alignment.csv")]
-    hit = {m: np.isin(readings.of(table, model=m)["id"].astype(str), named) for m in readings.models_of(table)}
-    return [Part(f"share of members, {m}", verdicts.of_values(row, np.mean), above=0) for m, row in hit.items()]
 
 
 def _novel(table: Table) -> dict[str, list[Part]]:

@@ -26,7 +26,7 @@ from jaxdis.models.methods._parted_vae import PartedVae, Plateau
 from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
 from jaxdis.models.methods._weak_de import WeakDe
 from jaxdis.models.networks._architectures import Discriminator, burgess
-from jaxdis.models.objectives._losses import beta_tc_parts
+from jaxdis.models.objectives._losses import Hyperparameters
 from jaxdis.papers.harness import Finished, Piece, Preset, Run
 from jaxdis.papers.harness._paper import Size, Sources
 from jaxdis.papers.harness._scale import HALF_SIZE, small
@@ -148,9 +148,9 @@ def published_runs(
 ) -> tuple[Run, ...]:
     """Mahon et al. (2024), §5: β-VAE, β-TCVAE, FactorVAE, PartedVAE without and with labels, WeakDE.
 
-    See :func:`method` for what is stated and what is inferred. FactorVAE doubles both
-    epochs and batch, so that it has as many updates. β-TCVAE is trained by its parts
-    (:func:`~jaxdis.models.objectives._losses.beta_tc_parts`), with the estimator ``mahon2024``.
+    See :func:`method` for what is stated and what is inferred. FactorVAE doubles both epochs and batch, so that it has
+    as many updates. β-TCVAE is trained by its three parts, reconstruction + I + β·TC + a(t)·DWKL, with
+    the estimator ``mahon2024``: where only the last part is warmed up, the estimator changes their balance.
 
     Args:
       data: one of :data:`DATA`.
@@ -168,20 +168,16 @@ def published_runs(
             values |= {"gamma": 6.4, "learning_rate": 1e-4, "discriminator_learning_rate": 1e-4}
         config = Config(data, method=method(model, data, as_released=as_released), steps=count)
         run_members = members({model: {} if model == "beta_tc" else values}, seeds, config.method)
-        if model == "beta_tc":
+        if model == "beta_tc":  # by its three parts: Chen et al. 2018, eq. 4
             beta = 6 if section == "custom" else 6.4
-            parts = beta_tc_parts(alpha=1, beta=beta, gamma=1, learning_rate=5e-4, warmup_steps=10_000)
-            run_members = _by_parts(parts, run_members)
+            weights = {"mutual_information": 1.0, "total_correlation": beta, "dimension_wise_kl": 1.0}
+            parts = Hyperparameters(learning_rate=5e-4, kl=0.0, warmup_steps=10_000, **weights)
+            # As many members, with the same seeds.
+            labels = [{"model": model, "beta": float(beta), "seed": row["seed"]} for row in run_members.labels]
+            columns = Hyperparameters(*(np.full(len(labels), value, np.float32) for value in parts))
+            run_members = Members(run_members.keys, columns, tuple(labels))
         runs.append(Run(config, run_members))
     return tuple(runs)
-
-
-def _by_parts(row, like: Members) -> Members:
-    """Members with the seeds of others, and one row of hyperparameters."""
-    m = len(like.labels)
-    columns = type(row)(*(np.full(m, value, np.float32) for value in row))
-    named = {"model": "beta_tc", "beta": float(row.total_correlation)}
-    return Members(like.keys, columns, tuple({**named, "seed": label["seed"]} for label in like.labels))
 
 
 PRESET = Preset.described(published_runs, __package__)
@@ -251,7 +247,11 @@ def mahon2024(
             plan[name] = metric.with_options(preset=probes)
     trainings = []
     for name, model in itertools.product(data, models):
-        config, sweep, pool = _training(model, name, steps, network, sources)
+        trained, pool, count = method(model, name), None, steps
+        if network == "mlp":
+            trained, pool, count = small(trained), SMALL_POOL, SMALL_STEPS if steps is None else steps
+        count = updates(model, name) if count is None else count
+        config, sweep = Config(name, (sources or {}).get(name), trained, count), {model: settings(model, name, count)}
         names, pairs = HELD_OUT[name]
         for pair in pairs[:combinations]:
             held_out = dict(zip(names, pair, strict=True))
@@ -261,17 +261,6 @@ def mahon2024(
     sampling = Sampling(train_samples, test_samples, validation_samples)
     title = "What metrics miss, and what that costs on new combinations"
     return Combinations.of("mahon2024", trainings, plan, sampling=sampling, title=title, novel=("novel_combination",))
-
-
-def _training(model: str, data: str, steps: int | None, network: str, sources) -> tuple[Config, dict, int | None]:
-    """A model's config on a data set, its sweep over one setting, and its pool of images."""
-    trained = method(model, data)
-    pool = None
-    if network == "mlp":
-        trained, pool, steps = small(trained), SMALL_POOL, SMALL_STEPS if steps is None else steps
-    steps = updates(model, data) if steps is None else steps
-    config = Config(data, (sources or {}).get(data), trained, steps)
-    return config, {model: settings(model, data, steps)}, pool
 
 
 SMALL_DATA = ("dsprites", "shapes3d")

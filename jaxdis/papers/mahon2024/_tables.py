@@ -59,7 +59,6 @@ class Scored(NamedTuple):
 
 
 def read(finished: Finished) -> list[Scored]:
-    """All members of a finished study."""
     scored_members = []
     for member in finished.members:
         training, (model, seed) = finished.study.trainings[member.training], map(member.label.get, ("model", "seed"))

@@ -4,6 +4,7 @@ Code groups (§6.1.2), blends that share a relation or a score (Figures 15, 16 a
 to 4 and 29 to 33), and classifiers trained on few or many codes (Figures 23 to 28).
 """
 
+import functools
 import html
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +16,7 @@ from jaxdis import models, plots
 from jaxdis._core.store import Store
 from jaxdis.data import DATASETS
 from jaxdis.data._datasets import traversals as factor_traversals
+from jaxdis.encoders import _simulated as simulated
 from jaxdis.evaluation._evaluate import relate
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import Column
@@ -23,7 +25,7 @@ from jaxdis.models._zoo import decodes, reconstructions, traversals
 from jaxdis.models.methods.slots._base import SlotMethod
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups
-from jaxdis.study._compute_cells import member_zoo, rendered, samples_of, scenes_of
+from jaxdis.study._compute_cells import member_zoo, samples_of, scenes_of
 from jaxdis.study._definition import Member, Study, metric_of
 from jaxdis.study.report import _statistics as results
 from jaxdis.study.report._html import Picture, folded, image
@@ -226,71 +228,49 @@ _PERCENT = [(12, 47, 71), (100, 50, 5), (17, 63, 17), (84, 15, 16), (58, 40, 74)
 COLORS = (np.array(_PERCENT) / 100).astype(np.float32)
 
 
-class _Closer:
-    """A member's zoo, samples and codes, and the pictures made of them."""
-
-    def __init__(self, study: Study, store: Store, member: Member):
-        training = study.trainings[member.training]
-        self.member, self.data = member, training.config.data
-        self.zoo = member_zoo(study, store, member)
-        self.factors, _, _, self.render = samples_of(training, study.sampling)
-        self.arrays = store.arrays("encode", member.encode)
-        self.relation = relate(self.arrays["mean"], self.factors, "mutual_information")
-        self.shares = np.asarray(self.relation.strength) / np.asarray(self.relation.ceiling)
-
-    def at_a_glance(self) -> str:
-        """How each code changes an image, next to what it encodes."""
-        encodes = (
-            "<p>The larger a square, the more a code (row) tells about a factor (column): mutual information as a share"
-            " of the factor's entropy.</p>" + image(plots.hinton(self.shares, self.factors.names), "Hinton diagram")
-        )
-        if not decodes(self.zoo.config.method):
-            return encodes
-        # In one row, or below one another where the window is narrow.
-        return f'<div class="side"><div>{self._traversals()}</div><div>{encodes}</div></div>'
-
-    def at_length(self) -> str:
-        """The numbers behind the diagram, independent groups, reconstructions and the data."""
-        groups, names = jax.tree.map(np.asarray, _groups(self.relation)), self.factors.names
-        codes = [f"code {i}" for i in range(len(self.shares))]
-        parts = [
-            "<h3>Mutual information as a share of entropy</h3>",
-            image(plots.heat_map(self.shares, codes, names, most=1.0), "shares"),
-            "<h3>Independent groups</h3>",
-            image(plots.groups_curve(groups.threshold, groups.groups, groups.discovered), "groups"),
-            "<p>Two factors are joined at the threshold at which one code encodes both.</p>",
-            image(plots.dendrogram(groups.merge_pair, groups.merge_threshold, names), "joins"),
-        ]
-        if decodes(self.zoo.config.method):
-            pairs = reconstructions(self.zoo, self._images(10))[0].transpose(1, 0, 2, 3, 4)
-            sheet = image(plots.image_grid(pairs, ("image", "made")), "reconstructions")
-            parts.append(f"<h3>Images and what the member makes of them</h3>{sheet}")
-        if DATASETS[self.data].scenes is None:
-            space, key = DATASETS[self.data].space, jax.random.key(0)
-            walked = rendered(Images.of(self.render), jnp.asarray(factor_traversals(space, key, STEPS)), key)
-            sheet = image(plots.image_grid(np.asarray(walked), space.names), "the data")
-            parts.append(f"<h3>The data: each factor traversed</h3>{sheet}")
-        return folded("More about this member", "".join(parts))
-
-    def _traversals(self) -> str:
-        has_prior = self.zoo.config.method.has_prior
-        shown = self._images(1 if has_prior else 10)
-        walked = traversals(self.zoo, shown, num_values=STEPS, relative=not has_prior)[0, 0]
-        unit = "" if has_prior else " standard deviations"
-        labels = [f"code {i}" for i in range(len(walked))]
-        sheet = image(plots.image_grid(walked, labels), "latent traversals")
-        return f"<p>Each row changes one code from −2 to 2{unit} and keeps the others.</p>{sheet}"
-
-    def _images(self, count: int) -> np.ndarray:
-        return np.asarray(rendered(Images.of(self.render), self.factors.values[:count], jax.random.key(0)))
-
-
 def closer(study: Study, store: Store, member: Member) -> str:
     """A member's pictures: what is seen at a glance, and more to unfold."""
-    if study.has_slots:
-        return _scenes(study, store, member)
-    view = _Closer(study, store, member)
-    return view.at_a_glance() + view.at_length()
+    return (_scenes if study.has_slots else _codes)(study, store, member)
+
+
+def _codes(study: Study, store: Store, member: Member) -> str:
+    """How each code changes an image, next to what it encodes, and the numbers behind that."""
+    training = study.trainings[member.training]
+    zoo, (factors, _, _, render) = member_zoo(study, store, member), samples_of(training, study.sampling)
+    relation = relate(store.arrays("encode", member.encode)["mean"], factors, "mutual_information")
+    shares = np.asarray(relation.strength) / np.asarray(relation.ceiling)
+    draw, key = functools.partial(simulated.drawn, Images.of(render)), jax.random.key(0)
+    encodes = (
+        "<p>The larger a square, the more a code (row) tells about a factor (column): mutual information as a share"
+        " of the factor's entropy.</p>" + image(plots.hinton(shares, factors.names), "Hinton diagram")
+    )
+    groups, codes = jax.tree.map(np.asarray, _groups(relation)), [f"code {i}" for i in range(len(shares))]
+    parts = [
+        "<h3>Mutual information as a share of entropy</h3>",
+        image(plots.heat_map(shares, codes, factors.names, most=1.0), "shares"),
+        "<h3>Independent groups</h3>",
+        image(plots.groups_curve(groups.threshold, groups.groups, groups.discovered), "groups"),
+        "<p>Two factors are joined at the threshold at which one code encodes both.</p>",
+        image(plots.dendrogram(groups.merge_pair, groups.merge_threshold, factors.names), "joins"),
+    ]
+    if decodes(zoo.config.method):
+        has_prior = zoo.config.method.has_prior
+        shown = np.asarray(draw(factors.values[: 1 if has_prior else 10], key))
+        walked = traversals(zoo, shown, num_values=STEPS, relative=not has_prior)[0, 0]
+        unit = "" if has_prior else " standard deviations"
+        sheet = image(plots.image_grid(walked, codes), "latent traversals")
+        moved = f"<p>Each row changes one code from −2 to 2{unit} and keeps the others.</p>{sheet}"
+        # In one row, or below one another where the window is narrow.
+        encodes = f'<div class="side"><div>{moved}</div><div>{encodes}</div></div>'
+        pairs = reconstructions(zoo, np.asarray(draw(factors.values[:10], key)))[0].transpose(1, 0, 2, 3, 4)
+        sheet = image(plots.image_grid(pairs, ("image", "made")), "reconstructions")
+        parts.append(f"<h3>Images and what the member makes of them</h3>{sheet}")
+    row = DATASETS[training.config.data]
+    if row.scenes is None:
+        walked = np.asarray(draw(jnp.asarray(factor_traversals(row.space, key, STEPS)), key))
+        sheet = image(plots.image_grid(walked, row.space.names), "the data")
+        parts.append(f"<h3>The data: each factor traversed</h3>{sheet}")
+    return encodes + folded("More about this member", "".join(parts))
 
 
 def _scenes(study: Study, store: Store, member: Member) -> str:

@@ -253,9 +253,6 @@ def glossary(subject: Subject) -> str:
     return f"<dl>{''.join(entries)}</dl>"
 
 
-MOST_SCORES = 6
-
-
 def along(subject: Subject) -> str:
     """A figure for the loss and for each chief score: a line per setting, means over seeds and their deviations."""
     if "updates" not in subject.table:
@@ -268,7 +265,7 @@ def along(subject: Subject) -> str:
     titles = {**kept.titles, **{name: name.removeprefix("final_") for name in losses}}
     shown, settings = [], np.array(kept.without_updates().settings)
     members = {setting: kept.rows(settings == setting) for setting in dict.fromkeys(settings.tolist())}
-    for name in (*losses, *kept.headline_columns(MOST_SCORES)):
+    for name in (*losses, *kept.headline_columns(6)):
         lines = {setting: _line(own, name, ends) for setting, own in members.items()}
         lines = {setting: line for setting, line in lines.items() if line is not None}
         if lines and any(results.varies(line.ravel()) for line in lines.values()):

@@ -174,7 +174,8 @@ def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
     def regularized(mean):
         whole = terms(mean=mean, log_variance=0.1 * mean, codes=mean + 0.5, num_data=100)
         of = [dataclasses.replace(whole, estimator=name) for name in get_args(Estimator)]
-        return [losses.regularized(each, table.beta_tc_parts(beta=1.0)) for each in of]
+        parts = dict.fromkeys(("mutual_information", "total_correlation", "dimension_wise_kl"), 1.0)
+        return [losses.regularized(each, losses.Hyperparameters(kl=0.0, **parts)) for each in of]
 
     sums = jax.jit(regularized)(mean)
     np.testing.assert_allclose(sums, sums[0], rtol=1e-5)

@@ -50,9 +50,6 @@ class Geco(NamedTuple):
         return Geco(multiplier, average, jnp.ones((), bool))
 
 
-Mixture = Literal["channel", "pixel"]
-
-
 def log_normal(values: Array, mean: Array, deviation: Array) -> Array:
     """``log N(values; mean, deviation²)``, elementwise."""
     return -0.5 * jnp.square((values - mean) / deviation) - jnp.log(deviation) - 0.5 * math.log(2 * math.pi)
@@ -171,7 +168,7 @@ class SlotMethod(Method):
     num_codes: Units = 16
     batch_size: Count = 32
     micro_batch: Count | None = None
-    mixture: Mixture = "channel"
+    mixture: Literal["channel", "pixel"] = "channel"
     regularized: bool = True
     precision: Literal["float32", "tensorfloat32"] = "float32"
     optimizer: Any = Adam()
@@ -245,7 +242,13 @@ class SlotMethod(Method):
         def new() -> State:
             rate = hyperparameters.learning_rate
             params, moments = self.optimizer.descend(state.model.params, state.moments, gradients, rate)
-            return State(Model(params, statistics), moments, self._moved(state.geco, losses.error, hyperparameters))
+            geco = state.geco
+            if self.has_goal and self.regularized:
+                height, width, channels = self.image_shape
+                goal = hyperparameters.goal * (height * width * channels)
+                step = hyperparameters.step * (64**2 / (height * width))
+                geco = geco.after(losses.error, goal, step, hyperparameters.least)
+            return State(Model(params, statistics), moments, geco)
 
         return accepted((losses, gradients, statistics), new, state, losses)
 
@@ -260,13 +263,6 @@ class SlotMethod(Method):
     def clipped(self, gradients: dict) -> dict:
         """The gradients as the optimizer receives them."""
         return gradients
-
-    def _moved(self, geco: Geco | None, error: Array, hyperparameters) -> Geco | None:
-        if not (self.has_goal and self.regularized):
-            return geco
-        height, width, channels = self.image_shape
-        goal = hyperparameters.goal * (height * width * channels)
-        return geco.after(error, goal, hyperparameters.step * (64**2 / (height * width)), hyperparameters.least)
 
     def represent(self, params: Model, images: Float[Array, "n h w c"]) -> Slots:
         with jax.default_matmul_precision(PRODUCTS[self.precision]):

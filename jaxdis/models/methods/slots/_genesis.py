@@ -91,6 +91,7 @@ class Genesis(base.SlotMethod):
     decoder: Counts = (32, 32, 32, 32)
 
     about: ClassVar = about_of("genesis")
+    variants: ClassVar = {"genesis": Variant(Settings, "goal", about=about, signed=("goal",))}
     losses: ClassVar = base.Losses
     has_prior: ClassVar = False
     on_accelerators: ClassVar = None
@@ -137,8 +138,8 @@ class Genesis(base.SlotMethod):
             "next": (vector(self.units),),
             "prior": (vector(self.prior_units),),
             "component_prior": (vector(u),),
-            "memory": (_blank_memory(1, self.units), vector(self.features + u)),
-            "prior_memory": (_blank_memory(1, self.prior_units), vector(u)),
+            "memory": ((vector(self.units),) * 2, vector(self.features + u)),
+            "prior_memory": ((vector(self.prior_units),) * 2, vector(u)),
         }
         shapes = {name: layers.shapes_of(self.networks[name], *like) for name, like in inputs.items()}
         of_params, names = {name: variables["params"] for name, variables in shapes.items()}, list(shapes)
@@ -207,10 +208,10 @@ class Genesis(base.SlotMethod):
 
     def _mask_codes(self, model: base.Model, images, noise, *, training: bool) -> tuple[Draw, dict]:
         """Codes for masks, and their encoder's running moments."""
-        n, name = len(images), "mask_encoder"
-        features, statistics = self._normalized(model, name, images, training=training)
+        features, statistics = self._normalized(model, "mask_encoder", images, training=training)
         first = Draw.of(self.network("first", model.params)(features), noise[0])
         remember, read = (self.network(name, model.params) for name in ("memory", "next"))
+        memory = (jnp.zeros((len(images), self.units)),) * 2
 
         def one_more(carry, noise):
             codes, memory = carry
@@ -218,7 +219,7 @@ class Genesis(base.SlotMethod):
             drawn = Draw.of(read(output), noise)
             return (drawn.codes, memory), drawn
 
-        _, later = jax.lax.scan(one_more, (first.codes, _blank_memory(n, self.units)), noise[1:])
+        _, later = jax.lax.scan(one_more, (first.codes, memory), noise[1:])
         draws = Draw(*(jnp.concatenate([initial[None], more]) for initial, more in zip(first, later, strict=True)))
         return draws, statistics
 
@@ -247,20 +248,14 @@ class Genesis(base.SlotMethod):
             memory, output = remember(memory, codes)
             return memory, read(output)
 
-        _, outputs = jax.lax.scan(one_more, _blank_memory(codes.shape[1], self.prior_units), codes[:-1])
+        memory = (jnp.zeros((codes.shape[1], self.prior_units)),) * 2
+        _, outputs = jax.lax.scan(one_more, memory, codes[:-1])
         mean, deviation = _bounded(outputs)
         first = jnp.zeros_like(codes[:1])
         return jnp.concatenate([first, mean]), jnp.concatenate([first + 1, deviation])
-
-
-def _blank_memory(n: int, units: int) -> tuple[Array, Array]:
-    return jnp.zeros((n, units)), jnp.zeros((n, units))
 
 
 def _bounded(outputs: Array) -> tuple[Array, Array]:
     """A prior's mean in (−1, 1), and its standard deviation in (1e-4, 1 + 1e-4), which starts near 1."""
     mean, raw = jnp.split(outputs, 2, axis=-1)
     return jnp.tanh(mean), jax.nn.sigmoid(raw + 4) + 1e-4
-
-
-Genesis.variants = {"genesis": Variant(Settings, "goal", about=Genesis.about, signed=("goal",))}

@@ -12,7 +12,7 @@ from jaxdis._core.options import Count, Counts, Positive, Units
 from jaxdis.models.methods._method import Variant, about_of
 from jaxdis.models.methods.slots._base import Model, SlotMethod, log_normal, mixture_log_likelihood, over_slots
 from jaxdis.models.networks._architectures import begin
-from jaxdis.models.networks._slot_networks import BroadcastDecoder, Memory, Refinement, coordinates
+from jaxdis.models.networks._slot_networks import BroadcastDecoder, Refinement, coordinates
 
 
 class Settings(NamedTuple):
@@ -105,6 +105,7 @@ class Iodine(SlotMethod):
     clip: Positive | None = None
 
     about: ClassVar = about_of("iodine")
+    variants: ClassVar = {"iodine": Variant(Settings, "deviation", about=about)}
     losses: ClassVar = Losses
     has_prior: ClassVar = True
     has_goal: ClassVar = False
@@ -170,7 +171,9 @@ class Iodine(SlotMethod):
             posterior, memory = carry
             scene = self._scene(model.params["decoder"], posterior, noise, deviation, images)
             inputs = jax.lax.stop_gradient(self._inputs(model, posterior, noise, deviation, images))
-            change, memory = self._change(model, inputs, memory)
+            maps, vectors = (part.reshape(-1, *part.shape[2:]) for part in inputs)
+            change, memory = self.network("refinement", model.params)(maps, vectors, memory)
+            change = jnp.split(change.reshape(*shape[:2], -1), 2, axis=-1)
             before = jax.lax.stop_gradient(posterior)
             posterior = Posterior(*(old + more for old, more in zip(before, change, strict=True)))
             return (posterior, memory), (scene.error, scene.kl)
@@ -209,20 +212,11 @@ class Iodine(SlotMethod):
         without = (shares.sum(0, keepdims=True) - shares) / (1 - scene.masks + 1e-5)
         mixture = jnp.broadcast_to(jnp.exp(scene.mixed.sum(-1))[None], shape[:-1])
         maps = [scene.masks, scene.logits, jax.nn.softmax(scene.likelihoods.sum(-1), axis=0)]
-        standardized = [
-            _standardized(of_pictures),
-            *(_standardized(m[..., None]) for m in (of_masks, mixture, without)),
-        ]
+        standardized = map(_standardized, (of_pictures, *(m[..., None] for m in (of_masks, mixture, without))))
         place = jnp.broadcast_to(coordinates(*images.shape[1:3])[None, None], (*shape[:-1], 2))
         stacked = [jnp.broadcast_to(images[None], shape), scene.pictures, jnp.stack(maps, -1), *standardized, place]
         vectors = [*posterior, *(_standardized(slope, 1) for slope in slopes)]
         return jnp.concatenate(stacked, axis=-1), jnp.concatenate(vectors, axis=-1)
-
-    def _change(self, model: Model, inputs: tuple[Array, Array], memory: Memory) -> tuple[Posterior, Memory]:
-        maps, vectors = (part.reshape(-1, *part.shape[2:]) for part in inputs)
-        change, memory = self.network("refinement", model.params)(maps, vectors, memory)
-        change = change.reshape(*inputs[1].shape[:2], -1)
-        return Posterior(*jnp.split(change, 2, axis=-1)), memory
 
     def _decoded(self, decoder: dict, codes) -> tuple[Array, Array]:
         """Pictures ``[s, n, h, w, c]`` and mask logits ``[s, n, h, w]``."""
@@ -239,6 +233,3 @@ def _standardized(values: Array, fewer: int = 0) -> Array:
     centered = values - values.mean(axes, keepdims=True)
     count = max(values[0, 0].size - fewer, 1)
     return centered / (jnp.sqrt(jnp.square(centered).sum(axes, keepdims=True) / count) + 1e-5)
-
-
-Iodine.variants = {"iodine": Variant(Settings, "deviation", about=Iodine.about)}

@@ -68,6 +68,7 @@ class Monet(base.SlotMethod):
     optimizer: Any = RmsProp()
 
     about: ClassVar = about_of("monet")
+    variants: ClassVar = {"monet": Variant(Settings, "gamma", about=about, signed=("goal",))}
     losses: ClassVar = base.Losses
     has_prior: ClassVar = True
 
@@ -106,7 +107,11 @@ class Monet(base.SlotMethod):
         of_error = log_priors if self.decoder_masks else log_masks
         error = base.mixture_error(images, pictures, of_error, deviations, self.mixture).mean()
         mask_kl = base.mask_divergence(log_masks, log_priors).mean()
-        kl = self._divergence(mean, deviation, codes)
+        if self.kl == "exact":
+            terms = 0.5 * (jnp.square(mean) + jnp.square(deviation) - 1) - jnp.log(deviation)
+        else:
+            terms = base.log_normal(codes, mean, deviation) - base.log_normal(codes, jnp.zeros(()), jnp.ones(()))
+        kl = terms.sum((0, 2)).mean()
         loss = error + h.gamma * mask_kl
         if not self.regularized:
             return loss, (base.Losses(loss, error, kl, mask_kl, jnp.zeros(())), {})
@@ -144,14 +149,3 @@ class Monet(base.SlotMethod):
         """Pictures ``[s, n, h, w, c]``, and the decoder's log masks ``[s, n, h, w]``."""
         outputs = base.over_slots(self.network("decoder", model.params), codes)
         return jax.nn.sigmoid(outputs[..., :-1]), jax.nn.log_softmax(outputs[..., -1], axis=0)
-
-    def _divergence(self, mean, deviation, codes) -> Array:
-        """KL divergence over all slots in an image, mean over images."""
-        if self.kl == "exact":
-            terms = 0.5 * (jnp.square(mean) + jnp.square(deviation) - 1) - jnp.log(deviation)
-        else:
-            terms = base.log_normal(codes, mean, deviation) - base.log_normal(codes, jnp.zeros(()), jnp.ones(()))
-        return terms.sum((0, 2)).mean()
-
-
-Monet.variants = {"monet": Variant(Settings, "gamma", about=Monet.about, signed=("goal",))}
