@@ -40,9 +40,9 @@ def _in_a_loop(step: Callable, numbers: Sequence[int], state: Any) -> Any:
     return jax.lax.fori_loop(0, len(numbers), lambda i, state: step(listed[i], state), state)
 
 
-# ``unrolled(step, numbers, state)``: ``state = step(number, state)`` for each of a few known numbers. Without a loop,
-# except on TPUs, where XLA would compile each gather of a step for a second.
-unrolled = Kernel(cpu=_one_after_another, accelerator=_one_after_another, tpu=_in_a_loop)
+# ``stepwise(step, numbers, state)``: ``state = step(number, state)`` for each of a few known numbers. On GPUs without a
+# loop, which would read and write the state at each step; elsewhere XLA would compile each step by itself.
+stepwise = Kernel(cpu=_in_a_loop, accelerator=_one_after_another, tpu=_in_a_loop)
 
 
 @jax.custom_batching.custom_vmap

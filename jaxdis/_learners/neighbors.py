@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdis._core import arrays
 from jaxdis._core.kernels.entries import entries_at
 from jaxdis._core.kernels.order import chunk_rows, radii, smallest
-from jaxdis._core.loops import each, times, unrolled
+from jaxdis._core.loops import each, stepwise, times
 
 # Ties are taken into account in a column with a larger share of repeated values, or of evenly spaced ones, than these.
 # The fewer ties that float32 creates among continuous values change an estimate by less than 1e-4.
@@ -51,7 +51,7 @@ def _count_below(ordered, center, offset, inclusive: bool, start, stop) -> Int[A
         lies_below = (distance <= offset) if inclusive else (distance < offset)
         return jnp.where((candidate <= stop) & lies_below, candidate, reached)
 
-    return unrolled(halve, [1 << bit for bit in reversed(range(n.bit_length()))], first) - first
+    return stepwise(halve, [1 << bit for bit in reversed(range(n.bit_length()))], first) - first
 
 
 def many_ties(ordered: Float[Array, " n"]) -> Bool[Array, ""]:

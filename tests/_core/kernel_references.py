@@ -115,7 +115,7 @@ def each(function, inputs):
     return np.stack([function(entry) for entry in inputs])
 
 
-def unrolled(step, numbers, state):
+def stepwise(step, numbers, state):
     return functools.reduce(lambda state, number: step(number, state), numbers, state)
 
 

@@ -141,7 +141,7 @@ CASES = {
         )
         for more in (0, 70)
     },
-    "unrolled": {"steps": lambda rng, n, _: ((scaled, (2, 3, 1), rng.integers(0, 9, n).astype(np.int32)), {})},
+    "stepwise": {"steps": lambda rng, n, _: ((scaled, (2, 3, 1), rng.integers(0, 9, n).astype(np.int32)), {})},
     "each": {"rows": lambda rng, n, _: ((jnp.sin, normal(rng, 5, n)), {})},
     "variances_in_batches": {
         f"{d} codes, {b} rows": lambda rng, n, tied, d=d, b=b: (
