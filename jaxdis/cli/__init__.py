@@ -122,7 +122,9 @@ def _run(arguments: list[str]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if arguments[:2] == ["study", "sensitivity"]:  # where some look for it
         arguments = arguments[1:]
-    terminal.print_anything()
+    for stream in (sys.stdout, sys.stderr):  # letters that the terminal's encoding lacks become question marks
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(errors="replace")
     began = time.time()
     try:
         if not arguments or arguments[0] in ("-h", "--help"):

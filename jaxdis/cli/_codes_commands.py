@@ -147,7 +147,11 @@ class Compare:
         if self.csv is not None:
             found.to_csv(self.csv)
         if self.out is not None:
-            write_text(self.out, _page_of_comparison(found))
+            from jaxdis.study.report._html import listed, page, table_of
+
+            table = table_of([row._replace(sets=" / ".join(row.sets)) for row in found.rows])
+            opening = f"<p>{html.escape(found.test)}.</p>{listed(found.sentences())}"
+            write_text(self.out, page("Comparison of scores", [("Numbers", table)], opening, note=""))
 
     def _sets(self) -> tuple[list, bool]:
         """The sets, where folders with codes are scored, and whether any was."""
@@ -186,14 +190,6 @@ def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
     codes = codes if codes.ndim == 3 else codes[None]
     terminal.write_sentence(f"{text}: scoring {len(codes)} models")
     return evaluate(codes, read, plan_of_texts(metrics) if metrics else "standard", members=list(names), progress=True)
-
-
-def _page_of_comparison(found) -> str:
-    from jaxdis.study.report._html import listed, page, table_of
-
-    rows = [row._replace(sets=" / ".join(row.sets)) for row in found.rows]
-    opening = f"<p>{html.escape(found.test)}.</p>{listed(found.sentences())}"
-    return page("Comparison of scores", [("Numbers", table_of(rows))], opening, note="")
 
 
 def _scored_folder(files: tuple[str, ...]) -> Path | None:

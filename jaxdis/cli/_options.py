@@ -68,10 +68,7 @@ def _metavar(field: dataclasses.Field) -> str | None:
 def paragraphs_wrapped() -> Iterator[None]:
     """Within, long lines of plain text are wrapped; tyro prints each paragraph on one."""
     stream = sys.stdout
-    if stream is None:
-        yield
-        return
-    with contextlib.redirect_stdout(_Wrapping(stream)):
+    with contextlib.nullcontext() if stream is None else contextlib.redirect_stdout(_Wrapping(stream)):
         yield
 
 

@@ -7,7 +7,6 @@ import importlib.util
 import math
 import os
 import re
-import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,13 +81,6 @@ def start(cache: Path | None) -> None:
     # Tracing makes millions of objects, hardly any of which is garbage: looking for it takes a seventh of the time.
     gc.freeze()
     gc.set_threshold(20_000)
-
-
-def print_anything() -> None:
-    """Let letters that the terminal's encoding lacks be printed as question marks."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):
-            stream.reconfigure(errors="replace")
 
 
 def console(*, error: bool = False):

@@ -115,7 +115,8 @@ class Train:
         return space, render
 
     def _method(self):
-        """The model with its options, after checking that it has those that are given."""
+        """The model with its options, after checking that it has those that are given, and that settings are numbers
+        which some objective has."""
         from jaxdis import models
         from jaxdis._core.options import from_texts
 
@@ -129,12 +130,6 @@ class Train:
             return from_texts(models.METHODS[self.model], options)
         networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
         objectives = self.objective or ("beta",)
-        self._check_settings(objectives)
-        objective = objectives[0] if len(objectives) == 1 else objectives
-        return from_texts(models.Vae, options, objective=objective, network=networks[self.network or "mlp"]())
-
-    def _check_settings(self, objectives: tuple[str, ...]) -> None:
-        """Check that every setting is a number and that some objective has it."""
         used = {name for objective in objectives for name in self._settings(objective)}
         for name in SWEPT:
             values = getattr(self, name)
@@ -144,6 +139,8 @@ class Train:
                 raise ValueError(f"{name}: must be numbers of at least 0, got {', '.join(map(str, values))}")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate: must be a number above 0, got {self.learning_rate}")
+        objective = objectives[0] if len(objectives) == 1 else objectives
+        return from_texts(models.Vae, options, objective=objective, network=networks[self.network or "mlp"]())
 
     def _settings(self, objective: str) -> dict:
         """The settings on the command line that this objective has."""
@@ -279,7 +276,12 @@ class Encode:
         return representation, {"factors": factors.values, "names": np.array(factors.names), "sizes": sizes}
 
     def _of_slots(self, zoo) -> dict:
-        """The arrays with slots: for scenes from a data set, or for images in a file."""
+        """The arrays with slots: for scenes from a data set, or for images in a file.
+
+        Codes are ``[m, n, s, d]``, and segments, each pixel's slot, ``[m, n, h, w]``.
+        """
+        import numpy as np
+
         from jaxdis.encoders._evaluate_slots import drawn_scenes, slots_of_zoo
         from jaxdis.evaluation._arrays_file import read_images
 
@@ -292,25 +294,16 @@ class Encode:
             samples = self.samples // 2 * 2
             scenes = drawn_scenes(self.data or zoo.config.data, source, samples, groups=2, key=self.seed)
             codes, segments = slots_of_zoo(zoo, scenes.rows, scenes.render, self.seed, progress)
-            return arrays_of(codes, segments, scenes.samples(), groups=2)
-
-
-def arrays_of(codes, segments, scenes, groups: int) -> dict:
-    """The arrays in a file with slots: ``codes [m, n, s, d]``, and ``segments [m, n, h, w]``, each pixel's slot.
-
-    The scenes were drawn in so many equally long groups. A factor is named after its place in each level: cube.color.
-    """
-    import numpy as np
-
-    names = [".".join(pair) for pair in scenes.labels]
-    return {
-        "codes": codes,
-        "segments": segments,
-        "factors": np.asarray(scenes.factors.values),
-        "names": np.array(names),
-        "sizes": np.array([size or 0 for size in scenes.factors.sizes]),
-        "levels": np.array(["object", "property"]),
-        "groups": np.array(groups),
-        "background": np.array(scenes.background or ""),
-        "categorical": np.array([names[j] for j in scenes.categorical], dtype=np.str_),
-    }
+        drawn = scenes.samples()
+        names = [".".join(pair) for pair in drawn.labels]  # of a factor by its place in each level: cube.color
+        return {
+            "codes": codes,
+            "segments": segments,
+            "factors": np.asarray(drawn.factors.values),
+            "names": np.array(names),
+            "sizes": np.array([size or 0 for size in drawn.factors.sizes]),
+            "levels": np.array(["object", "property"]),
+            "groups": np.array(2),
+            "background": np.array(drawn.background or ""),
+            "categorical": np.array([names[j] for j in drawn.categorical], dtype=np.str_),
+        }
