@@ -127,10 +127,9 @@ class Store:
 
     def description(self) -> dict:
         """The description that :meth:`open` stored."""
-        path = self.root / "study.json"
-        if not os.path.lexists(path):
+        if not self.described:
             raise StoreError(f"{self.root}: holds no study (no study.json)")
-        return read_object(path)
+        return read_object(self.root / "study.json")
 
     @property
     def described(self) -> bool:
@@ -260,7 +259,7 @@ class Store:
         Arrays are removed before their record, and so is a file in another folder than its name implies. A damaged
         ``study.json`` has the kind ``study``; the next run writes it again.
         """
-        if os.path.lexists(self.root / "study.json"):
+        if self.described:
             try:
                 self.description()
             except StoreError as error:
