@@ -116,7 +116,12 @@ def grow(
     Returns:
       each level's splits and every sample's leaf ``[n, c]``.
     """
-    blocks, path, node, state, levels = _in_blocks(numbers), None, None, None, []
+    # About ``BLOCK`` samples in each block on CPU; zeros fill the last.
+    n = numbers.shape[1]
+    rows = -(-n // _blocks(n))
+    rows = rows if traced_platform() != "tpu" else -(-rows // lanes()) * lanes()
+    blocks = jnp.pad(numbers, ((0, 0), (0, _blocks(n) * rows - n))).reshape(-1, _blocks(n), rows).transpose(1, 0, 2)
+    path, node, state, levels = None, None, None, []
     for level in range(depth):
         nodes = 2**level
         splits, left, state = find(state, gradient, node, totals, priority[:, nodes - 1 : 2 * nodes - 1])
@@ -160,15 +165,6 @@ def descend(numbers: Float[Array, "d n"], node: UInt[Array, "c n"] | None, featu
         step = jnp.where(node == q, right(q), step)
     step = step.astype(kind)
     return step if node is None else 2 * node.astype(kind) + step
-
-
-def _in_blocks(numbers: Float[Array, "d n"]) -> Float[Array, "b d r"]:
-    """About ``BLOCK`` samples in each block on CPU; zeros fill the last."""
-    n = numbers.shape[1]
-    blocks = _blocks(n)
-    rows = -(-n // blocks)
-    rows = rows if traced_platform() != "tpu" else -(-rows // lanes()) * lanes()
-    return jnp.pad(numbers, ((0, 0), (0, blocks * rows - n))).reshape(-1, blocks, rows).transpose(1, 0, 2)
 
 
 def _descend_blocks(numbers: Float[Array, "b d r"], path: UInt[Array, "b c r"] | None, splits: Splits):

@@ -71,7 +71,11 @@ def project(
     Reference: Dang-Nhu 2022, §3.2.
     """
     _check(strength, structure, codes=codes, factors=factors)
-    kept = _kept(jnp.maximum(strength, 0.0), codes, factors)
+    kept = jnp.maximum(strength, 0.0)
+    if codes is not None:
+        kept = jnp.where(jnp.asarray(codes)[:, None], kept, 0.0)
+    if factors is not None:
+        kept = jnp.where(jnp.asarray(factors)[None], kept, 0.0)
     rows = structure.groups("codes", levels).indicator
     columns = structure.groups("factors", levels).indicator
     return safe_divide(jnp.einsum("du,dk,kv->uv", rows, kept, columns, precision="highest"), kept.sum())
@@ -195,14 +199,6 @@ def score_of(
     d = (joint.sum(axis=1) * per_row).sum()
     c = (joint.sum(axis=0) * per_column).sum()
     return StructuredScore(jnp.clip(d, 0.0, 1.0), jnp.clip(c, 0.0, 1.0), per_row, per_column, joint)
-
-
-def _kept(strength, codes, factors):
-    if codes is not None:
-        strength = jnp.where(jnp.asarray(codes)[:, None], strength, 0.0)
-    if factors is not None:
-        strength = jnp.where(jnp.asarray(factors)[None], strength, 0.0)
-    return strength
 
 
 def _check(strength, structure: Structure, **masks) -> None:
