@@ -114,11 +114,6 @@ _OF_CELLS = {
     "SPN": RELATIONS["neighbor_alignment"],
     "ASC": RELATIONS["correlation"].with_options(kind="spearman"),
 }
-# What the defaults of the library are.
-_DEFAULTS = (
-    *("mig", "modularity", "sap", "dci", "explicitness", "irs"),
-    *("factor_vae", "beta_vae", "downstream_trees", "total_correlation"),
-)
 
 
 def gap_of_codes(relation: Relation) -> FactorScore:
@@ -137,7 +132,10 @@ def _of(names, **options) -> dict[str, Metric]:
 
 
 PRESETS: dict[str, dict[str, Metric]] = {
-    "disentanglement_lib": _of(_DEFAULTS),
+    "disentanglement_lib": {  # what the defaults of the library are
+        **_of(("mig", "modularity", "sap", "dci", "explicitness", "irs")),
+        **_of(("factor_vae", "beta_vae", "downstream_trees", "total_correlation")),
+    },
     "disent": _of(("mig", "sap", "sap_r2", "total_correlation", "code_information")),
     "carbonneau": {
         "mig": Blend(_INFORMATION, Spec(gap_of_codes)),
@@ -252,8 +250,7 @@ def check_plan(plan: Plan, n: int, sizes: tuple[int | None, ...], given: Collect
                 f"({some_of(unread)}); evaluate those in a call of their own without {argument}"
                 + _INSTEAD.get(argument, "")
             )
-    if "validation" not in given and any(metric.source.needs_validation for _, metric in plan):
-        check_validation(plan, False)
+    check_validation(plan, "validation" in given)
     for name, metric in plan:
         neighbors = metric.all_options.get("neighbors", 0)
         if halved and metric.source.distinct_samples and neighbors >= n // 2:
