@@ -26,6 +26,8 @@ FEW = 0.2
 STILL_OF_FEW = 1e-2
 # Descent on all samples starts elsewhere than on few of them where that is worse than this share.
 MARGIN = 1e-3
+# scikit-learn's ``Cs=10``.
+INVERSE_PENALTIES = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
 
 
 class Logistic(NamedTuple):
@@ -140,10 +142,6 @@ def predict(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...])
     logits = codes @ model.coefficients + model.intercepts[None, :]
     best = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
     return jnp.stack(best, axis=1).astype(jnp.int32)
-
-
-# scikit-learn's ``Cs=10``.
-INVERSE_PENALTIES = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
 
 
 class Chosen(NamedTuple):

@@ -174,18 +174,13 @@ def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 
     penalty = penalties(inverse_penalty, occurs, groups, d)
     longest = jnp.sqrt((inputs**2).sum(axis=1).max(axis=1))
     window = jnp.int32(0), jnp.int32(len(inputs))
-    return Problem(
-        groups, *window, inputs, longest, hot, true_class, by_class, weights, penalty, occurs, _contrast(sums, groups)
-    )
-
-
-def _contrast(sums: Float[Array, "s e"], groups: Groups) -> Float[Array, " s"]:
-    """The first principal component of the mean inputs of each factor's classes, with length 1."""
+    # The first principal component of the mean inputs of each factor's classes, with length 1.
     means = _centered(safe_divide(sums, sums[:, -1:]), sums[:, -1:] > 0, groups)
     scatter = jnp.einsum("sk,sd,se->kde", groups.member, means, means)
     direction = eigh(scatter)[1][:, :, -1]
     contrast = (means * (groups.member @ direction)).sum(axis=1)
-    return safe_divide(contrast, groups.member @ jnp.sqrt(groups.member.T @ contrast**2))
+    contrast = safe_divide(contrast, groups.member @ jnp.sqrt(groups.member.T @ contrast**2))
+    return Problem(groups, *window, inputs, longest, hot, true_class, by_class, weights, penalty, occurs, contrast)
 
 
 def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "s e"]:

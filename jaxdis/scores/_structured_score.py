@@ -21,6 +21,7 @@ from jaxdis.scores._structure import Levels, Side, Structure
 # Strengths below this share of the largest of their factor are noise (Dang-Nhu 2022, App. C.4).
 NOISE = 0.03
 
+Of = Literal["completeness", "disentanglement"]
 Mask = Bool[Array | np.ndarray, "_"]
 
 
@@ -211,9 +212,6 @@ def _check(strength, structure: Structure, **masks) -> None:
 def _check_mask(name: str, mask, count: int) -> None:
     if mask is not None and mask.shape != (count,):
         raise ValueError(f"{name}: must have shape [{count}], got {mask.shape}")
-
-
-Of = Literal["completeness", "disentanglement"]
 
 
 class LowerBound(NamedTuple):
