@@ -104,9 +104,6 @@ class Null(NamedTuple):
         return found
 
 
-NO_NULL = Null()
-
-
 class Part(NamedTuple):
     """Factors that the same samples have, by number, and the arrays at these samples."""
 
@@ -180,7 +177,7 @@ class Request:
             plan = plan_of(preset_metrics(preset, metrics if plan is None else dict(plan)))
         elif plan is None:
             plan = plan_of(metrics)
-        options, null = _checked(options), Null.of(null, weights=weights) if null else NO_NULL
+        options, null = _checked(options), Null.of(null, weights=weights) if null else Null()
         arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
         arrays["groups"] = groups
         if options.pop("ragged"):

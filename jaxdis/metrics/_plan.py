@@ -36,7 +36,6 @@ from jaxdis.scores._structured_score import structured_score
 
 _TEN_NEIGHBORS = RELATIONS["mutual_information_neighbors"].with_options(neighbors=10)
 _CONCENTRATION = SCORES["concentration"]
-_DEPENDENT, _SEPARATION = Spec(dependent.dependent_information), Spec(separated.separation)
 _LINEAR, _PATHS = Spec(identifiability.linear_prediction), Spec(factor_paths)
 _R2 = Spec(identifiability.explained_variance)
 
@@ -83,9 +82,9 @@ _NOT_IN_STUDIES: dict[str, Metric] = {
     "mcc_linear": Blend(_LINEAR, Spec(identifiability.prediction_correlation)),
     "r2_kernel": Blend(Spec(identifiability.kernel_prediction), _R2),
     "mcc_test": Direct(Spec(identifiability.mcc_test)),
-    **_blends(_DEPENDENT, dependent.xmig, dependent.dmig, dependent.dlig),
+    **_blends(Spec(dependent.dependent_information), dependent.xmig, dependent.dmig, dependent.dlig),
     "axis_alignment": Blend("mutual_information", "axis_alignment"),
-    **_blends(_SEPARATION, separated.sepin, separated.wsepin, separated.indin, separated.windin),
+    **_blends(Spec(separated.separation), separated.sepin, separated.wsepin, separated.indin, separated.windin),
     **_direct(z_max, consistency, restrictiveness, unibound),
     **_blends(_PATHS, monotonicity, smoothness),
     **_direct(dci_es),
@@ -105,7 +104,6 @@ _WORDS = tomllib.loads(importlib.resources.files(__package__).joinpath("metrics.
 METRICS: dict[str, Metric] = {
     name: dataclasses.replace(metric, about=_about(_WORDS[name])) for name, metric in (_ROWS | _NOT_IN_STUDIES).items()
 }
-
 
 _BINS = {"bins": 10}
 _INFORMATION = RELATIONS["mutual_information"].with_options(**_BINS)

@@ -38,6 +38,13 @@ from jaxdis.relations._binning import equal_width_bins
 __all__ = ["Changes", "Draws", "Group", "Intervened", "Robustness", "Votes", "beta_vae", "consistency", "draw_batches"]
 __all__ += ["draw_pairs", "draw_varied", "factor_vae", "group_by_value", "irs", "restrictiveness", "z_max"]
 
+# Of a sorting key that also holds a factor's value: distances then differ by at least 6e-8 of the largest.
+DISTANCE_BITS = 24
+# Up to so many largest numbers are found by repeated maxima.
+MOST_MAXIMA = 8
+# A search for a threshold halves its interval in every such step, and interpolates in the others.
+HALVE = 4
+
 
 class Draws(NamedTuple):
     """Batches ``t``: the first ``num_train`` are drawn from one half, the others from the rest.
@@ -587,14 +594,6 @@ def _result(values, code, matrix, defined, finite) -> Changes:
     score = jnp.where(defined, values, 0.0).sum() / defined.sum().astype(jnp.float32)
     matrix = jnp.where(finite & defined[None, :], matrix, jnp.nan)
     return Changes(score, jnp.where(defined, values, jnp.nan), code, matrix)
-
-
-# Of a sorting key that also holds a factor's value: distances then differ by at least 6e-8 of the largest.
-DISTANCE_BITS = 24
-# Up to so many largest numbers are found by repeated maxima.
-MOST_MAXIMA = 8
-# A search for a threshold halves its interval in every such step, and interpolates in the others.
-HALVE = 4
 
 
 class Robustness(NamedTuple):
