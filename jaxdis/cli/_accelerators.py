@@ -283,7 +283,6 @@ SMALL, LARGE, OF_SLOW_METRICS, SLOW = 8, 1024, 256, 0.3
 DISTINCT = 64
 # Members that the CPU scores, too.
 CPU_MEMBERS = 2
-IMAGES = 512
 # The share of the time that compiling may take.
 SHARE = 0.5
 # Updates of the two runs whose difference gives the time of an update, and the seconds that the longer one may take.
@@ -323,7 +322,7 @@ class Trained(NamedTuple):
         return f"{self.name}, {self.members} members, {self.at_once} together"
 
     def runner(self) -> Runner:
-        source = as_source(np.random.default_rng(0).integers(0, 256, (IMAGES, 64, 64, self.channels), np.uint8))
+        source = as_source(np.random.default_rng(0).integers(0, 256, (512, 64, 64, self.channels), np.uint8))
         method = self.method.resolved(source.image_shape)
         zoo = zoo_of({method.trained[0]: {}}, self.members, method)
         keys, hyperparameters, _ = checked_members(method, *zoo)

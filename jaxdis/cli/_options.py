@@ -32,7 +32,6 @@ Executor = Annotated[
 ]
 Cache = Annotated[Path | None, tyro.conf.arg(help="Folder for compiled programs; by default ~/.cache/jaxdis/programs.")]
 
-
 _WORDS = {Path: "PATH", int: "N", float: "NUMBER", str: "TEXT"}
 
 

@@ -33,8 +33,7 @@ MOST_ROWS = 20
 LONGEST_FILE = 28
 # Letters of a metric's name; a longer one continues below where there is no more room.
 LONGEST_METRIC = 24
-# Behind an error that the bias exceeds, and what it means.
-BIASED = "*"
+# What a star behind an error means.
 REMARK = "* The bias by the bootstrap exceeds the standard error; use more samples."
 
 
@@ -188,7 +187,7 @@ def _mark(scores, column: str) -> str:
     """Mark the score of a single member whose bias exceeds its error."""
     if np.ndim(scores[column]) or column not in scores.replicates:
         return ""
-    return BIASED if abs(scores.bias(column)) > scores.error(column) else ""
+    return "*" if abs(scores.bias(column)) > scores.error(column) else ""
 
 
 def in_brief(scores, column: str) -> str:

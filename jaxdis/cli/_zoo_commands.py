@@ -12,8 +12,6 @@ from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache, DataOptions, Sources, own_pictures
 
 SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
-# Options of variational autoencoders alone.
-OF_VAE = ("objective", *SWEPT, "learning_rate", "network")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +86,22 @@ class Train:
         config = models.Config(self.data, sources.get(self.data), method, self.steps)
         sweep = {name: self._settings(name) if self.model == "vae" else {} for name in method.trained}
         if self.plan:
-            _print_plan(config, sweep, self.seeds)
+            # What training costs, as `jaxdis study run --plan` estimates it.
+            from jaxdis.models.training._train import resolved_config, resolved_source
+            from jaxdis.study._definition import Training
+            from jaxdis.study._trained_work import TRAINING_EFFICIENCY, model_cost, product_rate
+
+            training = Training.of(config, sweep, self.seeds)
+            source, (_, settings, labels) = resolved_source(config), training.members()
+            resolved_config(config, source).method.check(settings, source, config.steps)
+            cost, members = model_cost(training), len(labels)
+            flops = members * config.steps * cost.update_flops
+            time = duration(flops / (TRAINING_EFFICIENCY * product_rate()))
+            words = (
+                f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs"
+            )
+            words = f"{words} and {cost.parameters:,} parameters: about {time} here; nothing was trained"
+            terminal.write_line(words)
             return
         _, done = train_to_directory(config, sweep, self.seeds, self.out, data=own, keep=self.keep)
         terminal.write_line(done)
@@ -124,7 +137,7 @@ class Train:
             raise ValueError(f"model: must be one of {', '.join(models.METHODS)}, got {self.model!r}")
         options = dict(option.partition("=")[::2] for option in self.model_option)
         if self.model != "vae":
-            for name in OF_VAE:
+            for name in ("objective", *SWEPT, "learning_rate", "network"):  # of variational autoencoders alone
                 if getattr(self, name) not in (None, ()):
                     raise ValueError(f"{name}: must be given with the model vae, got {self.model}")
             return from_texts(models.METHODS[self.model], options)
@@ -179,23 +192,6 @@ def train_to_directory(config, sweep: Mapping, seeds: int, out: Path, *, progres
     stopped = ", ".join(f"{row} at update {step}" for row, step in enumerate(zoo.stopped) if step >= 0)
     remark = f"; stopped by a number that is not finite: {stopped}" if stopped else ""
     return zoo, f"{done}: {len(zoo)} members in {file}{remark}"
-
-
-def _print_plan(config, sweep, seeds: int) -> None:
-    """What training costs, as `jaxdis study run --plan` estimates it."""
-    from jaxdis.models.training._train import resolved_config, resolved_source
-    from jaxdis.study._definition import Training
-    from jaxdis.study._trained_work import TRAINING_EFFICIENCY, model_cost, product_rate
-
-    training = Training.of(config, sweep, seeds)
-    source, (_, settings, labels) = resolved_source(config), training.members()
-    resolved_config(config, source).method.check(settings, source, config.steps)
-    cost, members = model_cost(training), len(labels)
-    flops = members * config.steps * cost.update_flops
-    time = duration(flops / (TRAINING_EFFICIENCY * product_rate()))
-    words = f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs and"
-    words = f"{words} {cost.parameters:,} parameters: about {time} here; nothing was trained"
-    terminal.write_line(words)
 
 
 @dataclasses.dataclass(frozen=True)
