@@ -171,7 +171,8 @@ class Factors:
           names: ``k`` distinct names; when not given, a data frame's column names, or ``factor_0``, ….
         """
         check_one_array(values, "factors")
-        frame = _columns(values) or ()
+        frame = list(values.columns) if hasattr(values, "columns") and hasattr(values, "dtypes") else []
+        frame = frame if all(isinstance(name, str) for name in frame) else []  # columns may have only numbers
         texts = [name for name in frame if np.asarray(values[name]).dtype.kind not in "iubf"]
         text = f" in {', '.join(texts)}" if texts else ""
         array = as_numpy(values, "factors", f"{text}; {READ_TABLE if hasattr(values, 'columns') else NUMBER_CLASSES}")
@@ -186,7 +187,14 @@ class Factors:
             advice = f"; {NUMBER_CLASSES}" if array.dtype.kind in "SU" else ""
             raise ValueError(f"factors: must be whole or real numbers, got dtype {array.dtype}{advice}")
         k = array.shape[1]
-        names = _checked_names(_columns(values) if names is None else names, k)
+        names = (frame or None) if names is None else names
+        names = [f"factor_{j}" for j in range(k)] if names is None else _entries(names, "names", k)
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"names: must be text that is not empty, got {name}")
+        names = tuple(map(str, names))
+        if len(set(names)) != k:
+            raise ValueError(f"names: must be distinct names, got {names}")
         declared = _entries(sizes, "sizes", k)
         sizes = tuple(
             _checked_size(array[:, j], names[j], None if declared is None else declared[j], inferred=declared is None)
@@ -354,25 +362,6 @@ def _entries(values, name: str, k: int) -> list | None:
         given = shown(values) if entries is None else len(entries)
         raise ValueError(f"{name}: must have {k} entries, one per factor (column of factors), got {given}")
     return entries
-
-
-def _columns(values) -> list[str] | None:
-    """A data frame's column names; None for other arrays, and for columns that have only numbers."""
-    names = list(values.columns) if hasattr(values, "columns") and hasattr(values, "dtypes") else [None]
-    return names if all(isinstance(name, str) for name in names) else None
-
-
-def _checked_names(names, k: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"factor_{j}" for j in range(k))
-    names = _entries(names, "names", k)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"names: must be text that is not empty, got {name}")
-    names = tuple(map(str, names))
-    if len(set(names)) != k:
-        raise ValueError(f"names: must be distinct names, got {names}")
-    return names
 
 
 def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int | None:

@@ -34,10 +34,19 @@ LONGEST = 32
 LONGEST_OF_AXIS = 64
 # Lines of a legend beside a figure.
 LEGEND_LINES = 24
+# Rows of a map of ranks whose entries are told as numbers.
+MOST_NUMBERS = 20
+# Members in a group beyond which points hide each other.
+CROWD = 200
+# Values of a setting that stand below an axis.
+MOST_TICKS = 8
+# Samples in a panel of a scatter plot.
+MOST_POINTS = 2000
+# More names than this do not fit below a panel.
+MOST_CLASSES = 8
 
 # An array, or lists of numbers; checked by :func:`numbers`.
 Numbers = ArrayLike | Sequence
-rectangle = mpl.patches.Rectangle
 
 
 class Picture(Figure):
@@ -141,14 +150,6 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-# Rows of a map of ranks whose entries are told as numbers.
-MOST_NUMBERS = 20
-
-
-# Members in a group beyond which points hide each other.
-CROWD = 200
-
-
 def score_points(
     columns: Mapping[str, Numbers],
     groups: Sequence[str] = (),
@@ -231,10 +232,6 @@ def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None
     axes.set_yticks(range(len(names)), texts(names))
     axes.spines[:].set_visible(False)
     return axes.figure
-
-
-# Values of a setting that stand below an axis.
-MOST_TICKS = 8
 
 
 def scores_by_regularization(
@@ -490,12 +487,6 @@ def roofline(
     return axes.figure
 
 
-# Samples in a panel of a scatter plot.
-MOST_POINTS = 2000
-# More names than this do not fit below a panel.
-MOST_CLASSES = 8
-
-
 def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
     """Draw one square per code (row) and factor (column) in ``strength [d, k]``, with an area proportional to it."""
     strength = numbers("strength", strength, "codes", "factors")
@@ -512,7 +503,7 @@ def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
     for i in range(d):
         for j in range(k):
             side = 0.9 * np.sqrt(max(np.nan_to_num(strength[i, j]), 0) / largest)
-            axes.add_patch(rectangle((j - side / 2, i - side / 2), side, side, color="#234"))
+            axes.add_patch(mpl.patches.Rectangle((j - side / 2, i - side / 2), side, side, color="#234"))
     axes.set(xlim=(-0.6, k - 0.4), ylim=(d - 0.4, -0.6), aspect="equal", ylabel="code")
     axes.set_xticks(range(k), texts(names), rotation=45, ha="right")
     axes.set_yticks(range(d), range(d))
@@ -617,7 +608,10 @@ def dendrogram(merges: Numbers, threshold: Numbers, names: Sequence[str], *, ax=
     k = len(names)
     merges = numbers("merges", merges, "merges", "clusters", merges=k - 1, clusters=2)
     threshold = numbers("threshold", threshold, "merges", merges=k - 1)
-    order = _leaves(merges, k)
+    members = {cluster: [cluster] for cluster in range(k)}  # in an order in which no two branches cross
+    for step, (a, b) in enumerate(np.asarray(merges).tolist()):
+        members[k + step] = members.pop(a) + members.pop(b)
+    order = [leaf for group in members.values() for leaf in group]
     height = {cluster: float(order.index(cluster)) for cluster in range(k)}
     leaves = float(np.nanmax(threshold, initial=0.0)) * 1.05 or 1.0
     start = dict.fromkeys(range(k), leaves)
@@ -639,14 +633,6 @@ def panels_of(draw: Callable, panels: Sequence[tuple], columns: int, width: floa
         draw(*arguments, ax=axes)
         axes.set_title(text(title), fontsize=8)
     return figure
-
-
-def _leaves(merges, k: int) -> list[int]:
-    """Factors in an order in which no two branches cross."""
-    members = {cluster: [cluster] for cluster in range(k)}
-    for step, (a, b) in enumerate(np.asarray(merges).tolist()):
-        members[k + step] = members.pop(a) + members.pop(b)
-    return [leaf for group in members.values() for leaf in group]
 
 
 def image_grid(images: Numbers, row_labels: Sequence[str] = (), *, ax=None) -> Figure:

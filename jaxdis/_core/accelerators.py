@@ -68,8 +68,7 @@ def _target(title: str, topology: str | dict, bytes_per_second: float | int, mem
     return Target(title, topology=topology, bytes_per_second=float(bytes_per_second), memory=float(memory), **limits)
 
 
-_ROWS = json.loads(Path(__file__).with_suffix(".json").read_text())
-TARGETS = {name: _target(**row) for name, row in _ROWS.items()}
+TARGETS = {name: _target(**row) for name, row in json.loads(Path(__file__).with_suffix(".json").read_text()).items()}
 
 
 def placed(tree, layout, axis: str | None = None):

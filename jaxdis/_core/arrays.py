@@ -123,15 +123,6 @@ def power_of_two_below(values: Float[Array, "..."]) -> Float[Array, "..."]:
     return jax.lax.bitcast_convert_type(exponent, jnp.float32)
 
 
-def first_counted(weights: Float[Array, " n"]) -> Int[Array, ""]:
-    """The first sample of positive weight.
-
-    It is computed as a minimum, because XLA evaluates the argmax of constant weights at compile time, sample by sample.
-    """
-    n = weights.shape[0]
-    return jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), n - 1).min()
-
-
 def moments(
     columns: Float[Array, "n c"], weights: Float[Array, " n"] | None = None
 ) -> tuple[Float[Array, " c"], Float[Array, " c"]]:
@@ -143,7 +134,10 @@ def moments(
     if weights is None:
         weights, counted, first = jnp.ones(columns.shape[0]), jnp.array(True), columns[0]
     else:
-        counted, first = (weights > 0)[:, None], columns[first_counted(weights)]
+        # By a minimum: XLA evaluates the argmax of constant weights at compile time, sample by sample.
+        n = weights.shape[0]
+        place = jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), n - 1).min()
+        counted, first = (weights > 0)[:, None], columns[place]
     moved = jnp.where(counted, columns - first[None, :], 0.0)
     reach = jnp.abs(moved).max(axis=0)
     unit = jnp.where(reach > 0, reach, 1.0)

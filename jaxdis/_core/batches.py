@@ -53,6 +53,12 @@ def limit_of(device: jax.Device) -> int:
     return int(SHARE * stats["bytes_limit"]) if "bytes_limit" in stats else UNKNOWN_LIMIT
 
 
+def memory_of(compiled) -> int:
+    """Bytes that a compiled program takes beside its arguments."""
+    analysis = compiled.memory_analysis()
+    return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes)
+
+
 class Bounded:
     """A program for several members that runs as many together as the memory of a device allows.
 
@@ -99,5 +105,4 @@ class Bounded:
 
     def _bytes(self, arguments) -> int:
         statics = self._statics(self.at_once, *arguments)
-        analysis = self._program.lower(*statics, *arguments).compile().memory_analysis()
-        return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes)
+        return memory_of(self._program.lower(*statics, *arguments).compile())

@@ -86,7 +86,15 @@ def bar(what: str, of: str, console: Any = None) -> Iterator[Callable]:
 
     console = Console(stderr=True) if console is None else console
     if console.is_jupyter:  # rich would need ipywidgets, and warn of their absence
-        yield _in_notebook(what, of)
+        from IPython.display import HTML, display
+
+        shown = display(HTML(""), display_id=True)
+
+        def show(done: int, total: int, words: str = ""):
+            line = html.escape(_line(what, of, done, total, words))
+            shown.update(HTML(f'<progress value="{done}" max="{total}"></progress> {line}'))
+
+        yield show
     elif not console.is_terminal:
         yield lambda done, total, words="": tell_now_and_then(_line(what, of, done, total, words))
     else:
@@ -94,18 +102,6 @@ def bar(what: str, of: str, console: Any = None) -> Iterator[Callable]:
         with Bar(*columns, TextColumn("{task.fields[words]}", markup=False), console=console, transient=True) as drawn:
             task = drawn.add_task(what, total=None, words="")
             yield lambda done, total, words="": drawn.update(task, completed=done, total=total, words=words)
-
-
-def _in_notebook(what: str, of: str) -> Callable:
-    from IPython.display import HTML, display
-
-    shown = display(HTML(""), display_id=True)
-
-    def show(done: int, total: int, words: str = ""):
-        line = html.escape(_line(what, of, done, total, words))
-        shown.update(HTML(f'<progress value="{done}" max="{total}"></progress> {line}'))
-
-    return show
 
 
 def _line(what: str, of: str, done: int, total: int, words: str) -> str:

@@ -175,10 +175,17 @@ def map_stages(
     @functools.cache
     def program(stage):
         shared = layout.share(shared_of(stage)) if layout.mesh is not None else shared_of(stage)
-        if chunks.bounded:
-            return _bounded(function, stage, chunks, seconds_of(stage)), shared
-        of_stage = dataclasses.replace(layout, at_once=batch_size or 1)
-        return functools.partial(_run, function, stage, of_stage), shared
+        if not chunks.bounded:
+            of_stage = dataclasses.replace(layout, at_once=batch_size or 1)
+            return functools.partial(_run, function, stage, of_stage), shared
+
+        # For as many members at once as the memory of a device allows.
+        def statics(at_once, *arguments):
+            each = jax.tree.leaves(arguments[0])[0].shape[0] // num_devices if arguments else at_once
+            return function, stage, dataclasses.replace(layout, at_once=min(at_once, each))
+
+        at_once = batches.together(max(chunks.sizes) // num_devices, layout.platform, seconds_of(stage))
+        return batches.Bounded(_run, statics, at_once, batches.limit_of(layout.devices[0])), shared
 
     def results():
         for start, size in zip(starts, chunks.sizes, strict=True):
@@ -229,18 +236,6 @@ class Chunks(NamedTuple):
             most = most_in_a_chunk(count, members, on_devices, bytes)
             size = min(FEW * on_devices, most) if batch_size in (1, None) else even_size(count, most, on_devices)
         return cls(layout, [size] * -(-count // size), False)
-
-
-def _bounded(function: Callable, stage: Hashable, chunks: Chunks, seconds: float) -> batches.Bounded:
-    """The program for as many members at once as the memory of a device allows."""
-    layout, num_devices = chunks.layout, len(chunks.layout.devices)
-
-    def statics(at_once, *arguments):
-        each = jax.tree.leaves(arguments[0])[0].shape[0] // num_devices if arguments else at_once
-        return function, stage, dataclasses.replace(layout, at_once=min(at_once, each))
-
-    at_once = batches.together(max(chunks.sizes) // num_devices, layout.platform, seconds)
-    return batches.Bounded(_run, statics, at_once, batches.limit_of(layout.devices[0]))
 
 
 @functools.partial(Program, layout=2, static_argnums=(0, 1, 2))

@@ -31,9 +31,10 @@ MOST_JSON_BYTES = 2**28
 # A temporary file of this age was left by a writer that was killed.
 LEFT_AFTER_SECONDS = 3600.0
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 # Another process may remove an emptied folder between its creation and the first file in it.
 _ATTEMPTS = 3
+# Text that begins so is a formula to a spreadsheet.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> bool:
@@ -75,7 +76,7 @@ def full(error: OSError, folder: str | Path, advice: str) -> OSError:
 
 
 def is_full(error: BaseException | None) -> bool:
-    return isinstance(error, OSError) and error.errno in _FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def remove_leftovers(folder: str | Path) -> None:
@@ -137,10 +138,6 @@ def write_text(path: str | Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
         return
     write_whole(path, lambda file: file.write(text.encode()))
-
-
-# Text that begins so is a formula to a spreadsheet.
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping], path: str | Path | None = None) -> str:

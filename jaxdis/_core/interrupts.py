@@ -89,14 +89,11 @@ def _say_and_remove() -> None:
         # Not through its buffer, whose lock the main thread may hold.
         os.write(stream.fileno(), line.encode(stream.encoding, "replace"))
     while unfinished:
-        _remove(unfinished.pop())
+        path = unfinished.pop()
+        if os.path.isdir(path):
+            import shutil
 
-
-def _remove(path: str) -> None:
-    if os.path.isdir(path):
-        import shutil
-
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                os.unlink(path)

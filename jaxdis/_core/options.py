@@ -235,25 +235,19 @@ def _accept(annotation: Any, value: Any) -> Any:
         kind = str if isinstance(value, str) else type(value)  # NumPy's text as well: a choice may come out of an array
         choices = [choice for choice in parts if type(choice) is kind and choice == value]
         return _only(bool(choices), choices[0] if choices else value)
-    if origin is tuple:
-        return _accept_tuple(parts, value)
+    if origin is tuple:  # lists are converted, text and single numbers are refused
+        value = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
+        if not isinstance(value, tuple | list):
+            raise Refused
+        kinds = [parts[0]] * len(value) if len(parts) == 2 and parts[1] is ... else parts
+        if len(kinds) != len(value):
+            raise Refused
+        return tuple(map(_accept, kinds, value))
     if _is_array_type(annotation):
         return _accept_array(annotation, value)
     if plain := _PLAIN.get(_kind(annotation)):
         return plain[1](value)
     return _only(not dataclasses.is_dataclass(annotation) or isinstance(value, annotation), value)
-
-
-def _accept_tuple(parts, value) -> tuple:
-    """A tuple; lists are converted, text and single numbers are refused."""
-    value = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
-    if not isinstance(value, tuple | list):
-        raise Refused
-    if len(parts) == 2 and parts[1] is ...:
-        return tuple(_accept(parts[0], entry) for entry in value)
-    if len(parts) != len(value):
-        raise Refused
-    return tuple(_accept(part, entry) for part, entry in zip(parts, value, strict=True))
 
 
 def _whole(value) -> int:
@@ -349,21 +343,17 @@ def _said(annotation: Any) -> str:
     if origin is tuple:
         each = dict.fromkeys(_said(part) for part in parts if part is not ...)
         return f"a tuple of {', '.join(each)}"
+    if _is_key_type(annotation):
+        several = "typed keys, such as jax.random.split(jax.random.key(0))"
+        return several if annotation.dims else "a typed key such as jax.random.key(0)"
     if _is_array_type(annotation):
-        return _said_array(annotation)
+        numbers_said = {"fiub": "numbers", "iu": "whole numbers", "iub": "whole numbers", "b": "truth values"}
+        shape = ", ".join(annotation.dim_str.split())
+        return f"an array [{shape}] of {numbers_said[_kinds(annotation)]}"
     if plain := _PLAIN.get(_kind(annotation)):
         return plain[0]
     name = getattr(annotation, "__name__", str(annotation))
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
-
-
-def _said_array(annotation) -> str:
-    if _is_key_type(annotation):
-        several = "typed keys, such as jax.random.split(jax.random.key(0))"
-        return several if annotation.dims else "a typed key such as jax.random.key(0)"
-    numbers_said = {"fiub": "numbers", "iu": "whole numbers", "iub": "whole numbers", "b": "truth values"}
-    shape = ", ".join(annotation.dim_str.split())
-    return f"an array [{shape}] of {numbers_said[_kinds(annotation)]}"
 
 
 # Names that a text lists, and letters of each: users have thousands of columns, factors and files.

@@ -91,18 +91,15 @@ def _is_off() -> bool:
 
 
 def _usable(folder: Path) -> Path:
-    """The folder, made for its owner alone, and with room for more; an error if everybody may write in it."""
+    """The folder, made for its owner alone, and with room for more; an error if everybody may write in it.
+
+    Files that were not used for longest are removed if there are more than ``MOST_BYTES`` of them.
+    """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not os.access(folder, os.W_OK):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
     if os.name == "posix" and folder.stat().st_mode & stat.S_IWOTH:
         raise OSError(errno.EACCES, "everybody may write in it; use chmod o-w", str(folder))
-    _make_room(folder)
-    return folder
-
-
-def _make_room(folder: Path) -> None:
-    """Remove the files that were not used for longest, if there are more than ``MOST_BYTES`` of them."""
     found = []
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):  # another process may remove files, too
@@ -112,10 +109,11 @@ def _make_room(folder: Path) -> None:
     size = sum(each for _, each, _ in found)
     for _, each, path in sorted(found) if size > MOST_BYTES else ():
         if size <= KEPT_SHARE * MOST_BYTES:
-            return
+            break
         with contextlib.suppress(OSError):
             path.unlink()
             size -= each
+    return folder
 
 
 def _keep_in(folder: Path | None) -> None:

@@ -42,14 +42,14 @@ class Spec:
     def __post_init__(self):
         if not callable(self.function):
             raise ValueError(f"function: must be a function of codes and factors, got {shown(self.function)}")
-        options, traits = _checked_options(self.function, self.options), getattr(self.function, "traits", _NO_TRAITS)
+        options, traits = _checked_options(self.function, self.options), getattr(self.function, "traits", Traits())
         every = {**_static_options(self.function), **dict(options)}
         several = every.get(traits.chooses)
         found = {
             "options": options,
             "name": getattr(self.function, "__name__", type(self.function).__name__),
             "all_options": every,
-            "reads": _reads(self.function),
+            "reads": Reads(*(name in _parameters(self.function) for name in Reads._fields)),
             "traits": traits,
             "errors": () if traits.unless and every[traits.unless] else traits.errors,
             "distinct_samples": traits.distinct_samples,
@@ -151,9 +151,6 @@ class Traits:
     placed: bool = False
 
 
-_NO_TRAITS = Traits()
-
-
 def metric(**traits) -> Callable:
     """Declare the :class:`Traits` of a metric, a relation or a score, which computes in float32 wherever it is called.
 
@@ -206,11 +203,6 @@ class Reads(NamedTuple):
 
 
 @functools.cache
-def _reads(function: Callable) -> Reads:
-    return Reads(*(name in _parameters(function) for name in Reads._fields))
-
-
-@functools.cache
 def _parameters(function: Callable) -> dict[str, inspect.Parameter]:
     try:
         return dict(inspect.signature(function).parameters)
@@ -226,18 +218,16 @@ def _static_options(function: Callable) -> dict[str, Any]:
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in Reads._fields
     }
     for name, default in options.items():
-        if default is inspect.Parameter.empty or _is_array(_parameters(function)[name].annotation):
+        annotation = _parameters(function)[name].annotation
+        kinds = typing.get_args(annotation) or (annotation,)
+        is_array = any(isinstance(kind, type) and issubclass(kind, AbstractArray) for kind in kinds)
+        if default is inspect.Parameter.empty or is_array:
             names = ", ".join(Reads._fields)
             raise ValueError(
                 f"{getattr(function, '__name__', function)}: argument {name!r} needs a default and a static value (an "
                 f"option), or one of the names of arrays ({names})"
             )
     return options
-
-
-def _is_array(annotation) -> bool:
-    kinds = typing.get_args(annotation) or (annotation,)
-    return any(isinstance(kind, type) and issubclass(kind, AbstractArray) for kind in kinds)
 
 
 def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable], ...]:

@@ -26,8 +26,8 @@ except ImportError:  # Windows
 KINDS = ("train", "encode", "score")
 _ID = re.compile(r"[0-9a-f]{16}")
 _ADVICE = "`jaxdis study verify` removes it, and running the study again makes it anew"
-
-
+# Stands for the id of a parent in a specification; no other text of it has these letters.
+_PARENT = "<the id of the parent>"
 # In a folder with scores: the files whose codes its table lists.
 FILES = "files.json"
 
@@ -48,10 +48,6 @@ def cell_id(spec: dict) -> str:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-# Stands for the id of a parent in a specification; no other text of it has these letters.
-_PARENT = "<the id of the parent>"
 
 
 def ids_of_children(spec: Callable[[str], dict]) -> Callable[[str], str]:
@@ -127,10 +123,9 @@ class Store:
 
     def description(self) -> dict:
         """The description that :meth:`open` stored."""
-        path = self.root / "study.json"
-        if not os.path.lexists(path):
+        if not self.described:
             raise StoreError(f"{self.root}: holds no study (no study.json)")
-        return read_object(path)
+        return read_object(self.root / "study.json")
 
     @property
     def described(self) -> bool:
@@ -260,7 +255,7 @@ class Store:
         Arrays are removed before their record, and so is a file in another folder than its name implies. A damaged
         ``study.json`` has the kind ``study``; the next run writes it again.
         """
-        if os.path.lexists(self.root / "study.json"):
+        if self.described:
             try:
                 self.description()
             except StoreError as error:

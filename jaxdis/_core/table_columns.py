@@ -259,7 +259,15 @@ def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) ->
     if not all(columns):
         raise ValueError("needs a name for every column, got none for one; give the names of the others")
     present = np.array([[entry is not None for entry in column.entries] for column in columns.values()], bool).T
-    rows = np.arange(len(present)) if missing == "each" else _whole_rows(present, tuple(columns), missing)
+    lacking = ~present.all(axis=1)
+    if lacking.any() and missing == "error":
+        listing = ", ".join(name for name, there in zip(columns, present.T, strict=True) if not there.all())
+        raise ValueError(
+            f"must have a value in every row, got none in {lacking.sum()} of {len(lacking)} rows of {listing} (first "
+            f"in row {lacking.argmax() + 1}); missing='drop' (--missing drop) leaves these rows out, of codes too, and "
+            "missing='each' scores every factor on the rows that have it"
+        )
+    rows = np.arange(len(present)) if missing == "each" else np.flatnonzero(~lacking)
     values = np.zeros(present.shape)
     sizes, periods, classes, nominal = [], [], [], []
     for j, (name, column) in enumerate(columns.items()):
@@ -323,18 +331,6 @@ def _is_nominal(name: str, kind: Kind | None, column: Column, classes: tuple | N
     if classes is None or kind == "ordered" or (kind is None and column.ordered):
         return False
     return kind == "nominal" or texts or column.ordered is False
-
-
-def _whole_rows(present: np.ndarray, names: Sequence[str], missing: Missing) -> np.ndarray:
-    lacking = ~present.all(axis=1)
-    if lacking.any() and missing == "error":
-        listing = ", ".join(name for name, there in zip(names, present.T, strict=True) if not there.all())
-        raise ValueError(
-            f"must have a value in every row, got none in {lacking.sum()} of {len(lacking)} rows of {listing} (first "
-            f"in row {lacking.argmax() + 1}); missing='drop' (--missing drop) leaves these rows out, of codes too, and "
-            "missing='each' scores every factor on the rows that have it"
-        )
-    return np.flatnonzero(~lacking)
 
 
 def _factor(

@@ -38,6 +38,8 @@ _PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 _CONVERSIONS = json.loads(Path(__file__).with_name("conversions.json").read_text())
 MISSING = frozenset(("", "NA", "N/A", "n/a", "<NA>", "#N/A", "NULL", "null", "None", "?", "-", "nan", "NaN", "NaT"))
 _WORDS = {",": "comma", "\t": "tab", " ": "blank"}
+# Of cells, the matrix itself, and matrices beside it.
+_MATRIX, _LAYERS = "X", "layers/"
 
 
 def read_text(path: Path, wanted: Sequence[str] = ()) -> dict[str, list[int | float | str | None]]:
@@ -330,15 +332,25 @@ ARROW_SUFFIXES = tuple(_TITLES)
 
 def read_arrow(path: Path, wanted: Sequence[str] = ()):
     """The table in a file: the columns of :func:`to_read` among all but the index that a data frame was saved with."""
-    arrow = _arrow(path.name)
+    try:
+        import pyarrow as arrow
+        from pyarrow import ipc, parquet
+    except ImportError:
+        raise ValueError(f"{path.name}: needs pyarrow (pip install pyarrow), or the same table as .csv") from None
     try:
         with open_regular(path) as file:
-            table = None if suffix_of(path) == ".parquet" else _read_ipc(arrow, file)
-            schema = arrow.parquet.read_schema(file) if table is None else table.schema
+            table = None
+            if suffix_of(path) != ".parquet":
+                try:
+                    table = ipc.open_file(file).read_all()
+                except arrow.ArrowInvalid:  # Arrow's stream, which some libraries keep under the same ending
+                    file.seek(0)
+                    table = ipc.open_stream(file).read_all()
+            schema = parquet.read_schema(file) if table is None else table.schema
             index = json.loads((schema.metadata or {}).get(b"pandas", b'{"index_columns": []}'))["index_columns"]
             names = to_read(schema.names, wanted)
             names = names if set(names) == set(wanted) else [name for name in names if name not in index]
-            return arrow.parquet.read_table(file, columns=names) if table is None else table.select(names)
+            return parquet.read_table(file, columns=names) if table is None else table.select(names)
     except (arrow.ArrowException, OSError, json.JSONDecodeError, LookupError) as error:
         reason = f"must be {_TITLES[suffix_of(path)]}, got another file or one that is damaged ({str(error)[:200]})"
         raise ValueError(f"{path.name}: {reason}") from None
@@ -355,13 +367,11 @@ def codes_in_lists(path: Path, name: str | None = None) -> np.ndarray | None:
         known = some_of([f"{path.name}:{each}" for each in found])
         raise ValueError(f"{path.name}: must name the column of codes, got {len(found)} of lists; there is {known}")
     name = name or (found[0] if found else None)
-    return None if name is None else _stacked(f"{path.name}: column {shown(name)}", table.column(name))
-
-
-def _stacked(where: str, column) -> np.ndarray:
+    if name is None:
+        return None
     from pyarrow import types
 
-    rows = column.combine_chunks()
+    where, rows = f"{path.name}: column {shown(name)}", table.column(name).combine_chunks()
     rows = getattr(rows, "storage", rows)  # of tensors of one shape
     if rows.null_count:
         raise ValueError(f"{where} must have a list in every row, got none in {rows.null_count} of {len(rows)}")
@@ -381,28 +391,6 @@ def is_list(kind) -> bool:
 
     kind = getattr(kind, "storage_type", kind)
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-
-
-def _read_ipc(arrow, file):
-    """Feather and Arrow files, and Arrow's stream, which some libraries keep under the same ending."""
-    try:
-        return arrow.ipc.open_file(file).read_all()
-    except arrow.ArrowInvalid:
-        file.seek(0)
-        return arrow.ipc.open_stream(file).read_all()
-
-
-def _arrow(name: str):
-    try:
-        import pyarrow
-        from pyarrow import ipc, parquet  # noqa: F401, which makes them attributes
-    except ImportError:
-        raise ValueError(f"{name}: needs pyarrow (pip install pyarrow), or the same table as .csv") from None
-    return pyarrow
-
-
-# The matrix itself, and matrices beside it.
-_MATRIX, _LAYERS = "X", "layers/"
 
 
 def is_cells(path: Path) -> bool:
@@ -432,7 +420,16 @@ def read_cells(path: Path):
         codes = cells.obsm[key]
     else:
         codes = cells.X if key == _MATRIX else cells.layers[key.removeprefix(_LAYERS)]
-    return _dense(codes, path), cells.obs
+    # Numbers from what anndata reads: an array, a data frame, or the same in a file, sparse ones included.
+    if type(codes).__module__.startswith("zarr"):
+        from anndata.io import read_elem
+
+        codes = read_elem(codes)
+    codes = codes.to_memory() if hasattr(codes, "to_memory") else codes
+    codes = np.asarray(codes.toarray() if hasattr(codes, "toarray") else codes)
+    if codes.ndim != 2 or codes.dtype.kind not in "fiub":
+        raise ValueError(f"{printable(path)}: must hold numbers [cells, codes], got {shown(codes)}")
+    return codes, cells.obs
 
 
 def read_annotations(path: Path):
@@ -466,16 +463,3 @@ def _store(folder: Path) -> types.SimpleNamespace:
     layers = root["layers"] if "layers" in names else {}
     matrix = root[_MATRIX] if _MATRIX in names else None
     return types.SimpleNamespace(obs=read_elem(root["obs"]), obsm=obsm, X=matrix, layers=layers)
-
-
-def _dense(codes, path: Path) -> np.ndarray:
-    """Numbers from what anndata reads: an array, a data frame, or the same in a file, sparse ones included."""
-    if type(codes).__module__.startswith("zarr"):
-        from anndata.io import read_elem
-
-        codes = read_elem(codes)
-    codes = codes.to_memory() if hasattr(codes, "to_memory") else codes
-    codes = np.asarray(codes.toarray() if hasattr(codes, "toarray") else codes)
-    if codes.ndim != 2 or codes.dtype.kind not in "fiub":
-        raise ValueError(f"{printable(path)}: must hold numbers [cells, codes], got {shown(codes)}")
-    return codes

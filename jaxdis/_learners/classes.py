@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import along_rows, class_counts, class_order, ordered_keys, settled, stable_order
 from jaxdis._core.kernels.entries import entries_at
-from jaxdis._core.kernels.sums import of_own_class, spread_over_classes, sums_over_classes
+from jaxdis._core.kernels.sums import of_own_class
 from jaxdis._core.loops import each, repeat
 
 
@@ -27,14 +27,6 @@ class Groups(NamedTuple):
 
     def slices(self) -> list[slice]:
         return [slice(start, start + size) for start, size in zip(self.offsets, self.sizes, strict=True)]
-
-    def over_classes(self, values: Float[Array, "s n"]) -> Float[Array, "k n"]:
-        """Sums over the classes of each factor."""
-        return sums_over_classes(values, self.sizes)
-
-    def to_classes(self, values: Float[Array, "k n"]) -> Float[Array, "s n"]:
-        """Each factor's row for all its classes."""
-        return spread_over_classes(values, self.sizes)
 
 
 def one_hot_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:

@@ -26,6 +26,8 @@ FEW = 0.2
 STILL_OF_FEW = 1e-2
 # Descent on all samples starts elsewhere than on few of them where that is worse than this share.
 MARGIN = 1e-3
+# scikit-learn's ``Cs=10``.
+INVERSE_PENALTIES = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
 
 
 class Logistic(NamedTuple):
@@ -142,10 +144,6 @@ def predict(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...])
     return jnp.stack(best, axis=1).astype(jnp.int32)
 
 
-# scikit-learn's ``Cs=10``.
-INVERSE_PENALTIES = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
-
-
 class Chosen(NamedTuple):
     """``model``; ``inverse_penalty [k]``, chosen for each factor; ``accuracy [c, k]`` of each, mean over folds."""
 
@@ -196,7 +194,13 @@ def fit_logistic_validated(
     place = (np.cumsum(lengths) - lengths)[:, None] + np.arange(most)
     counted = jnp.asarray(np.arange(most)[None] < lengths[:, None], jnp.float32)
     of_folds = [jnp.take(array, place, axis=0, mode="clip") for array in (codes, classes.astype(jnp.int32))]
-    judged = counted if groups is None else _of_whole_groups(groups, lengths, place, counted)
+    judged = counted
+    if groups is not None:  # 1 for the samples in a fold whose group lies in this fold alone
+        of_fold = jnp.asarray(np.repeat(np.arange(count, dtype=np.int32), lengths))
+        start = of_fold[jnp.searchsorted(groups, groups, side="left")]
+        end = of_fold[jnp.searchsorted(groups, groups, side="right") - 1]
+        whole = counted * jnp.take((start == end).astype(jnp.float32), place, axis=0, mode="clip")
+        judged = jnp.where(whole.sum() > 0, whole, counted)
     path = jnp.asarray(sorted(inverse_penalties), jnp.float32)
 
     flat = [array.reshape(count * most, -1) for array in of_folds]
@@ -224,12 +228,3 @@ def fit_logistic_validated(
     best = path[jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)]
     model = fit_logistic(codes, classes, sizes, inverse_penalty=best, steps=steps)
     return Chosen(model, best, accuracy)
-
-
-def _of_whole_groups(groups: Int[Array, " n"], lengths: np.ndarray, place: np.ndarray, counted) -> Float[Array, "f l"]:
-    """1 for the samples in a fold whose group lies in this fold alone; groups are sorted."""
-    fold = jnp.asarray(np.repeat(np.arange(len(lengths), dtype=np.int32), lengths))
-    first = fold[jnp.searchsorted(groups, groups, side="left")]
-    last = fold[jnp.searchsorted(groups, groups, side="right") - 1]
-    whole = counted * jnp.take((first == last).astype(jnp.float32), place, axis=0, mode="clip")
-    return jnp.where(whole.sum() > 0, whole, counted)

@@ -23,10 +23,12 @@ PASSES = 2
 # Classes are coupled along the first so many of these, as far as the matrices of all factors have at most so many
 # numbers.
 COUPLED, NUMBERS = 8, 2_000_000
-
-
 # In other directions, the curvature along a code counts as at least this share of their mean.
 LEAST = 0.05
+# Steps that are remembered.
+REMEMBERED = 10
+# With more inputs, steps of limited memory from the Hessian along their main directions replace it.
+WIDE = 65
 
 
 class Directions(NamedTuple):
@@ -173,9 +175,6 @@ def factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[
     return jnp.where(jnp.isfinite(factor).all(), factor, jnp.diag(jnp.sqrt(diagonal + penalty + ridge)))
 
 
-REMEMBERED = 10
-
-
 class Memory(NamedTuple):
     """The last ``m`` steps, how the gradient changed along them, and the products of both; 0 before there are any.
 
@@ -233,10 +232,6 @@ class Memory(NamedTuple):
         right, shares = jax.lax.fori_loop(0, REMEMBERED, back, (right, jnp.zeros_like(weights)))
         solved = problem.spread(self.scale) * self.subspace.solve(problem, self.directions, right)
         return jax.lax.fori_loop(0, REMEMBERED, forth, solved)
-
-
-# With more inputs, steps of limited memory from the Hessian along their main directions replace it.
-WIDE = 65
 
 
 class Curvature(NamedTuple):

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Num, Shaped
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.factorizations import eigh
-from jaxdis._core.kernels.sums import of_own_class, thin_product
+from jaxdis._core.kernels.sums import of_own_class, spread_over_classes, sums_over_classes, thin_product
 from jaxdis._core.loops import times
 from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.classes import Groups
@@ -114,7 +114,7 @@ class Problem(NamedTuple):
             logits = known[0] if known else parameters @ inputs
             true = of_own_class(logits, true_class, self.groups.sizes)
             exponentials, normalizer, shift = self._exponentials(logits, longest * steepest)
-            probability = exponentials * self.groups.to_classes(1 / normalizer)
+            probability = exponentials * spread_over_classes(1 / normalizer, self.groups.sizes)
             loss = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=1)
             terms = (factor_weights * jnp.abs(true)).sum(axis=1)
             slope = jnp.einsum("sn,en->se", class_weights * (probability - hot), inputs)
@@ -123,14 +123,11 @@ class Problem(NamedTuple):
             return *sums, jax.lax.dynamic_update_index_in_dim(probabilities, probability, number, 0)
 
         none, slopes = jnp.zeros(len(self.groups.sizes)), jnp.zeros_like(parameters)
-        steepest = self._steepest(parameters)
+        # The longest parameter vector; those for absent classes underflow.
+        steepest = jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
         samples = (self.inputs, self.longest, self.hot, self.true_class)
         blocks = (*samples, self.class_weights, self.factor_weights, *(() if logits is None else (logits,)))
         return Point(parameters, *self.over_blocks(add, (none, none, slopes, jnp.zeros_like(self.hot)), blocks))
-
-    def _steepest(self, parameters: Float[Array, "s e"]) -> Float[Array, ""]:
-        """The longest parameter vector; those for absent classes underflow."""
-        return jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
 
     def _exponentials(self, logits: Float[Array, "s r"], bound: Float[Array, ""]) -> tuple:
         """Exponentials of logits less a shift, their sums over the classes of each factor, and the shift ``[k, r]``.
@@ -143,16 +140,16 @@ class Problem(NamedTuple):
             lambda: (logits, jnp.zeros((len(self.groups.sizes), logits.shape[1]))),
         )
         exponentials = jnp.exp(shifted)
-        return exponentials, self.groups.over_classes(exponentials), shift
+        return exponentials, sums_over_classes(exponentials, self.groups.sizes), shift
 
     def times_hessian(self, probability: Float[Array, "b s r"], vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
         def add(total, block, _):
             inputs, probability, class_weights = block
             change = probability * thin_product(vector, inputs)
-            sums = self.groups.over_classes(change)
+            sums = sums_over_classes(change, self.groups.sizes)
             if not on_cpu():  # two readers compute it sooner than one would store it for the other
                 change = probability * thin_product(jax.lax.optimization_barrier(vector), inputs)
-            change = change - probability * self.groups.to_classes(sums)
+            change = change - probability * spread_over_classes(sums, self.groups.sizes)
             return total + jnp.einsum("sn,en->se", class_weights * change, inputs)
 
         return self.over_blocks(add, self.penalty * vector, (self.inputs, probability, self.class_weights))
@@ -177,18 +174,13 @@ def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 
     penalty = penalties(inverse_penalty, occurs, groups, d)
     longest = jnp.sqrt((inputs**2).sum(axis=1).max(axis=1))
     window = jnp.int32(0), jnp.int32(len(inputs))
-    return Problem(
-        groups, *window, inputs, longest, hot, true_class, by_class, weights, penalty, occurs, _contrast(sums, groups)
-    )
-
-
-def _contrast(sums: Float[Array, "s e"], groups: Groups) -> Float[Array, " s"]:
-    """The first principal component of the mean inputs of each factor's classes, with length 1."""
+    # The first principal component of the mean inputs of each factor's classes, with length 1.
     means = _centered(safe_divide(sums, sums[:, -1:]), sums[:, -1:] > 0, groups)
     scatter = jnp.einsum("sk,sd,se->kde", groups.member, means, means)
     direction = eigh(scatter)[1][:, :, -1]
     contrast = (means * (groups.member @ direction)).sum(axis=1)
-    return safe_divide(contrast, groups.member @ jnp.sqrt(groups.member.T @ contrast**2))
+    contrast = safe_divide(contrast, groups.member @ jnp.sqrt(groups.member.T @ contrast**2))
+    return Problem(groups, *window, inputs, longest, hot, true_class, by_class, weights, penalty, occurs, contrast)
 
 
 def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "s e"]:

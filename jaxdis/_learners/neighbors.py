@@ -105,7 +105,11 @@ def discrete_information(
 
     Reference: Ross 2014; scikit-learn's ``mutual_info_classif``.
     """
-    starts, stops = _class_ranges(classes, sizes)
+    # Where each sample's class starts and stops in class order, ``[k, n]`` each, by position in that order.
+    counts = arrays.class_counts(classes, sizes)
+    ends = jnp.cumsum(counts, axis=1)
+    repeated = jax.vmap(lambda edges, counts: jnp.repeat(edges, counts, total_repeat_length=len(classes)))
+    starts, stops = repeated(ends - counts, counts), repeated(ends, counts)
 
     def one_code(code):
         rank_order = arrays.stable_order(arrays.ordered_keys(code))
@@ -122,18 +126,6 @@ def discrete_information(
     strength = jnp.maximum(each(one_code, codes.T), 0.0)
     varies = codes.max(axis=0) > codes.min(axis=0)
     return jnp.where(varies[:, None], strength, 0.0)  # exactly 0, without rounding errors
-
-
-def _class_ranges(classes, sizes):
-    """Where each sample's class starts and stops in class order, ``[k, n]`` each, by position in that order."""
-    counts = arrays.class_counts(classes, sizes)
-    n = classes.shape[0]
-    ends = jnp.cumsum(counts, axis=1)
-
-    def spread(ends, counts):
-        return jnp.repeat(ends - counts, counts, total_repeat_length=n), jnp.repeat(ends, counts, total_repeat_length=n)
-
-    return jax.vmap(spread)(ends, counts)
 
 
 def _pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]:
@@ -213,7 +205,7 @@ def continuous_information(
     """
     codes, values = over_deviation(codes), over_deviation(values)
     table = digamma_table(codes.shape[0])
-    ordered_values = arrays.from_keys(jax.lax.sort(arrays.ordered_keys(values.T), dimension=1, is_stable=True))
+    ordered_values = arrays.sort_columns(values).T
 
     def one_code(code):
         order = arrays.stable_order(arrays.ordered_keys(code))
@@ -367,17 +359,6 @@ def joint_discrete_information(
     terms = jnp.where(counted, table[reach] - table[sizes_of] - near, 0.0)
     mean = terms.sum(axis=1) / jnp.maximum(counted.sum(axis=1), 1).astype(jnp.float32)
     return jnp.maximum(jnp.where(counted.any(axis=1), table[n] + mean, 0.0), 0.0)
-
-
-def circular_information(
-    codes: Float[Array, "n d"], values: Float[Array, "n k"], periods: tuple[float, ...], *, neighbors: int = 3
-) -> Float[Array, "d k"]:
-    """Mutual information in nats of each code with each circular factor; see :func:`joint_continuous_information`."""
-
-    def one_code(code):
-        return joint_continuous_information(code[:, None], values, periods, neighbors=neighbors)
-
-    return jax.lax.map(one_code, codes.T)  # one at a time: each compares all pairs of samples
 
 
 def joint_continuous_information(

@@ -97,7 +97,13 @@ def neural_information(
         value = _bound(jax.random.fold_in(epoch_key, 1), state.params, judging, split, shuffles)
         return state._replace(history=state.history.at[state.epoch].set(value), epoch=state.epoch + 1)
 
-    state = repeat("mine", lambda state: _improves(state, max_epochs), train_on, start)
+    def improves(state):
+        """Whether at most ``PATIENCE`` epochs have passed since the first that came near the best."""
+        near = jnp.argmax(state.history >= state.history.max() - TOLERANCE).astype(jnp.int32)
+        waited = (state.epoch > PATIENCE) & (state.epoch - near > PATIENCE)
+        return (state.epoch < max_epochs) & ~waited
+
+    state = repeat("mine", improves, train_on, start)
     if judge == "held_out":
         bound = state.history.max()
     else:
@@ -140,13 +146,6 @@ class _State(NamedTuple):
     average: Float[Array, ""]
     history: Float[Array, " e"]
     epoch: Int[Array, ""]
-
-
-def _improves(state: _State, max_epochs: int):
-    """Whether at most ``PATIENCE`` epochs have passed since the first that came near the best."""
-    near = jnp.argmax(state.history >= state.history.max() - TOLERANCE).astype(jnp.int32)
-    waited = (state.epoch > PATIENCE) & (state.epoch - near > PATIENCE)
-    return (state.epoch < max_epochs) & ~waited
 
 
 def _init(key, inputs: int, width: int) -> list:

@@ -189,6 +189,7 @@ def fit_probes(
     else:
         valid, rows = random.divided_rows(split_key, groups, n, kept)
     optimizer, trained = optax.scale_by_adam(), n - kept
+    batch, steps = recipe.steps(trained)
     epochs, shown = recipe.most_epochs(trained), (mask > 0).any(axis=1).sum().astype(jnp.float32)
 
     def epoch(state: _State) -> _State:
@@ -205,7 +206,10 @@ def fit_probes(
             return (_pick(state.running, moved, probe, member), moments), right * number
 
         drawn = rows[_shuffled(jax.random.fold_in(batch_key, state.epoch), trained)]
-        (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), _batches(drawn, recipe))
+        # The samples of each batch, and 1 where one counts, 0 where it fills the last batch.
+        chosen = jnp.pad(drawn, (0, steps * batch - trained)).reshape(steps, batch)
+        counted = (jnp.arange(steps * batch) < trained).astype(jnp.float32).reshape(steps, batch)
+        (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), (chosen, counted))
         merit = accuracy = right.sum(axis=0) / trained
         if recipe.select == "held_out":
             logits = jnp.clip(probe_logits(probe, codes[valid], mask, sizes), -LARGEST_LOGIT, LARGEST_LOGIT)
@@ -254,14 +258,6 @@ def _pick(running: Bool[Array, " k"], left: Probe, right: Probe, member: Float[A
         hidden = jnp.where(units, hidden, right.hidden)
     output = jnp.where(columns[:, None], left.output, right.output)
     return Probe(hidden, output, jnp.where(columns, left.bias, right.bias))
-
-
-def _batches(drawn: Int[Array, " n"], recipe: Recipe) -> tuple[Int[Array, "b w"], Float[Array, "b w"]]:
-    """The samples of each batch, and 1 where one counts, 0 where it fills the last batch."""
-    trained = len(drawn)
-    batch, steps = recipe.steps(trained)
-    counted = (jnp.arange(steps * batch) < trained).astype(jnp.float32)
-    return jnp.pad(drawn, (0, steps * batch - trained)).reshape(steps, batch), counted.reshape(steps, batch)
 
 
 def _inputs(codes, mask, biased: bool) -> tuple[Float[Array, "n e"], Float[Array, "e k"]]:

@@ -1,12 +1,12 @@
 """Trees with fixed depth, one for each gradient column, grown together level by level, and the paths through them.
 
 Trees see numbers, not values: each code of each sample is a number (a bin or a rank), and a split sends a sample right
-when its number is above the cut. A ``Finder`` finds the cuts: at every threshold between sorted values, or at the edges
+when its number is above the cut. A finder finds the cuts: at every threshold between sorted values, or at the edges
 of quantile bins (:mod:`jaxdis._learners.splits`). Held-out samples may be in other numbers, with thresholds instead of
 cuts.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,19 +46,6 @@ class Totals(NamedTuple):
 
     gradient: Float[Array, "q c"]
     weight: Float[Array, "q c"]
-
-
-@runtime_checkable
-class Finder(Protocol):
-    """Finds the splits of one level.
-
-    ``state`` is what the finder returned for the previous level (None at the root). Returns the splits, the totals of
-    the left children (None if it does not compute them) and the new state.
-    """
-
-    weights: Float[Array, " n"]
-
-    def __call__(self, state, gradient, node, totals: Totals, priority): ...
 
 
 def lanes() -> int:
@@ -104,11 +91,14 @@ def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Floa
 
 
 def grow(
-    find: Finder, numbers: Float[Array, "d n"], gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
+    find, numbers: Float[Array, "d n"], gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
 ) -> tuple[list[Splits], UInt[Array, "n c"]]:
     """Grow one tree on every gradient column.
 
     Args:
+      find: finds the splits of one level, ``find(state, gradient, node, totals, priority)``, and has sample ``weights
+        [n]``. ``state`` is what it returned for the previous level (None at the root); it returns the splits, the
+        totals of the left children (None if it does not compute them) and the new state.
       numbers: for each code of every sample, whole numbers as float32.
       totals: totals of the roots, ``[1, c]``.
       priority: ``[d, 2^depth − 1, c]`` in [0, 1); the largest wins a tie.
@@ -116,7 +106,12 @@ def grow(
     Returns:
       each level's splits and every sample's leaf ``[n, c]``.
     """
-    blocks, path, node, state, levels = _in_blocks(numbers), None, None, None, []
+    # About ``BLOCK`` samples in each block on CPU; zeros fill the last.
+    n = numbers.shape[1]
+    rows = -(-n // _blocks(n))
+    rows = rows if traced_platform() != "tpu" else -(-rows // lanes()) * lanes()
+    blocks = jnp.pad(numbers, ((0, 0), (0, _blocks(n) * rows - n))).reshape(-1, _blocks(n), rows).transpose(1, 0, 2)
+    path, node, state, levels = None, None, None, []
     for level in range(depth):
         nodes = 2**level
         splits, left, state = find(state, gradient, node, totals, priority[:, nodes - 1 : 2 * nodes - 1])
@@ -160,15 +155,6 @@ def descend(numbers: Float[Array, "d n"], node: UInt[Array, "c n"] | None, featu
         step = jnp.where(node == q, right(q), step)
     step = step.astype(kind)
     return step if node is None else 2 * node.astype(kind) + step
-
-
-def _in_blocks(numbers: Float[Array, "d n"]) -> Float[Array, "b d r"]:
-    """About ``BLOCK`` samples in each block on CPU; zeros fill the last."""
-    n = numbers.shape[1]
-    blocks = _blocks(n)
-    rows = -(-n // blocks)
-    rows = rows if traced_platform() != "tpu" else -(-rows // lanes()) * lanes()
-    return jnp.pad(numbers, ((0, 0), (0, blocks * rows - n))).reshape(-1, blocks, rows).transpose(1, 0, 2)
 
 
 def _descend_blocks(numbers: Float[Array, "b d r"], path: UInt[Array, "b c r"] | None, splits: Splits):

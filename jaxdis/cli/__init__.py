@@ -71,12 +71,6 @@ COMMANDS = {
 }
 
 
-def overview() -> str:
-    width, column = shutil.get_terminal_size().columns, max(map(len, COMMANDS)) + 4
-    rows = (terminal.entry(f"  {name}", command.summary, column, width) for name, command in COMMANDS.items())
-    return "\n\n".join((_EXAMPLE, _USAGE, "Commands:", "\n".join(rows), terminal.wrapped(_MORE, width)))
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run a command.
 
@@ -122,11 +116,16 @@ def _run(arguments: list[str]) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if arguments[:2] == ["study", "sensitivity"]:  # where some look for it
         arguments = arguments[1:]
-    terminal.print_anything()
+    for stream in (sys.stdout, sys.stderr):  # letters that the terminal's encoding lacks become question marks
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(errors="replace")
     began = time.time()
     try:
         if not arguments or arguments[0] in ("-h", "--help"):
-            print(overview())  # noqa: T201, since loading rich takes as long as all else
+            width, column = shutil.get_terminal_size().columns, max(map(len, COMMANDS)) + 4
+            rows = (terminal.entry(f"  {name}", command.summary, column, width) for name, command in COMMANDS.items())
+            parts = _EXAMPLE, _USAGE, "Commands:", "\n".join(rows), terminal.wrapped(_MORE, width)
+            print("\n\n".join(parts))  # noqa: T201, since loading rich takes as long as all else
             raise SystemExit(0 if arguments else EXIT_BAD_INPUT)
         command = _parsed(arguments)
     except SystemExit:  # after its help

@@ -170,17 +170,12 @@ def _estimated(
                 continue
             return Failure(name, str(error).partition("\n")[0])
         seconds = time.process_time() - start
-        memory = memory_of(compiled)
+        memory = batches.memory_of(compiled)
         if memory <= batches.SHARE * target.memory or members == rungs[0]:
             text = compiled.as_text()
             row = judged(name, cost_of(text, turns), seconds, memory, bytes_each, members, target)
             return row._replace(atomic=sums_in_any_order(text))
     raise ValueError("members: must be at least 1")
-
-
-def memory_of(compiled) -> int:
-    analysis = compiled.memory_analysis()
-    return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
 
 
 def _repeated(one, members: int, layout: Layout):
@@ -288,7 +283,6 @@ SMALL, LARGE, OF_SLOW_METRICS, SLOW = 8, 1024, 256, 0.3
 DISTINCT = 64
 # Members that the CPU scores, too.
 CPU_MEMBERS = 2
-IMAGES = 512
 # The share of the time that compiling may take.
 SHARE = 0.5
 # Updates of the two runs whose difference gives the time of an update, and the seconds that the longer one may take.
@@ -328,7 +322,7 @@ class Trained(NamedTuple):
         return f"{self.name}, {self.members} members, {self.at_once} together"
 
     def runner(self) -> Runner:
-        source = as_source(np.random.default_rng(0).integers(0, 256, (IMAGES, 64, 64, self.channels), np.uint8))
+        source = as_source(np.random.default_rng(0).integers(0, 256, (512, 64, 64, self.channels), np.uint8))
         method = self.method.resolved(source.image_shape)
         zoo = zoo_of({method.trained[0]: {}}, self.members, method)
         keys, hyperparameters, _ = checked_members(method, *zoo)
@@ -406,7 +400,7 @@ def compile_scoring(scored: Scored) -> dict[str, Any]:
     run = scored.prepared()
     start, cpu = time.perf_counter(), time.process_time()
     compiled = _run.lower(*run.args).compile()
-    seconds, cpu, memory = time.perf_counter() - start, time.process_time() - cpu, memory_of(compiled)
+    seconds, cpu, memory = time.perf_counter() - start, time.process_time() - cpu, batches.memory_of(compiled)
     kind = jax.devices()[0].device_kind.lower()
     target = next((one for key, one in TARGETS.items() if key in kind), TARGETS["h100"])
     cost = cost_of(compiled.as_text(), turns_of(scored.name))

@@ -147,7 +147,11 @@ class Compare:
         if self.csv is not None:
             found.to_csv(self.csv)
         if self.out is not None:
-            write_text(self.out, _page_of_comparison(found))
+            from jaxdis.study.report._html import listed, page, table_of
+
+            table = table_of([row._replace(sets=" / ".join(row.sets)) for row in found.rows])
+            opening = f"<p>{html.escape(found.test)}.</p>{listed(found.sentences())}"
+            write_text(self.out, page("Comparison of scores", [("Numbers", table)], opening, note=""))
 
     def _sets(self) -> tuple[list, bool]:
         """The sets, where folders with codes are scored, and whether any was."""
@@ -188,27 +192,20 @@ def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
     return evaluate(codes, read, plan_of_texts(metrics) if metrics else "standard", members=list(names), progress=True)
 
 
-def _page_of_comparison(found) -> str:
-    from jaxdis.study.report._html import listed, page, table_of
-
-    rows = [row._replace(sets=" / ".join(row.sets)) for row in found.rows]
-    opening = f"<p>{html.escape(found.test)}.</p>{listed(found.sentences())}"
-    return page("Comparison of scores", [("Numbers", table_of(rows))], opening, note="")
-
-
-def _scored_folder(files: tuple[str, ...]) -> Path | None:
-    """The folder of scores that a command is given, whose numbers it need not compute again."""
-    return Path(files[0]) if len(files) == 1 and scored(Path(files[0])) is not None else None
-
-
-def _plan_of(texts: tuple[str, ...], folder: Path | None) -> tuple[tuple[str, ...], dict]:
-    """The metrics that are asked for, as texts too; by default the standard ones, or those of a folder of scores."""
+def _asked(files: tuple[str, ...], factors: Path | None, texts: tuple[str, ...]) -> tuple:
+    """The folder of scores that a command is given, whose numbers it need not compute again, or None; the metrics that
+    are asked for, as texts too, by default the standard ones, or that folder's; codes, factors, names, and how they
+    are scored."""
     from jaxdis.cli._metric_texts import plan_of_texts
+    from jaxdis.encoders._load import load, load_scored
     from jaxdis.metrics._plan import preset_metrics
 
+    folder = Path(files[0]) if len(files) == 1 and scored(Path(files[0])) is not None else None
     record = {} if folder is None or texts else scored(folder)
     texts = texts or tuple(record.get("metrics", ("standard",)))
-    return texts, preset_metrics(record["preset"], texts) if record.get("preset") else plan_of_texts(texts)
+    plan = preset_metrics(record["preset"], texts) if record.get("preset") else plan_of_texts(texts)
+    (codes, given, names), how = (load(files, factors), {}) if folder is None else load_scored(folder, factors)
+    return folder, texts, plan, codes, given, names, how
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,8 +237,8 @@ class Report:
     cache: Cache = None
 
     def run(self) -> None:
-        from jaxdis.encoders._load import load, load_scored
         from jaxdis.evaluation import evaluate
+        from jaxdis.evaluation._arrays_file import read_images
         from jaxdis.evaluation._comparison import with_metadata
         from jaxdis.study.report._report import write_codes_report
 
@@ -249,15 +246,14 @@ class Report:
         if self.out.exists() and not self.out.is_dir():
             raise ValueError(f"--out: must be a folder, got the file {self.out}")
         terminal.start(self.cache)
-        folder = _scored_folder(self.files)
-        texts, plan = _plan_of(self.metrics, folder)
-        loaded, how = (load(self.files, self.factors), {}) if folder is None else load_scored(folder, self.factors)
-        codes, factors, names = loaded
+        folder, texts, plan, codes, factors, names, how = _asked(self.files, self.factors, self.metrics)
         codes = codes if codes.ndim == 3 else codes[None]
         members = [{"member": name} for name in names]
         members = members if self.meta is None else with_metadata(members, self.meta)
         terminal.first_sign("scoring")
-        images = self._images(codes.shape[1])
+        images = None if self.images is None else read_images(self.images)[0]
+        if images is not None and (images.ndim != 4 or len(images) != codes.shape[1]):
+            raise ValueError(f"--images: must be [{codes.shape[1]}, height, width, channels], got {images.shape}")
         metrics = "standard" if texts == ("standard",) else plan
         seed = self.seed if self.seed is not None else 0 if folder is None else scored(folder)["seed"]
         scores = evaluate(codes, factors, metrics, seed, members=members, progress=True, **how)
@@ -266,17 +262,6 @@ class Report:
         path = write_codes_report(self.out, scores, used, codes, factors, self.title, images)
         terminal.write_line(f"table:  {self.out / 'results.csv'}")
         terminal.write_line(f"report: {path.resolve().as_uri()}")
-
-    def _images(self, samples: int):
-        """The images, after checking that there is one per sample."""
-        from jaxdis.evaluation._arrays_file import read_images
-
-        if self.images is None:
-            return None
-        images, _ = read_images(self.images)
-        if images.ndim != 4 or len(images) != samples:
-            raise ValueError(f"--images: must be [{samples}, height, width, channels], got {images.shape}")
-        return images
 
 
 @dataclasses.dataclass(frozen=True)
@@ -311,17 +296,14 @@ class Sensitivity:
     def run(self) -> None:
         from jaxdis._core.files import write_text
         from jaxdis.cli._metric_texts import values_of_texts
-        from jaxdis.encoders._load import load, load_scored
         from jaxdis.evaluation import sensitivity
 
         terminal.check_outputs({"--csv": self.csv, "--out": self.out}, map(Path, self.files))
         if self.out is not None:
             terminal.check_pictures()
         terminal.start(self.cache)
-        folder = _scored_folder(self.files)
-        (_, plan), options = _plan_of(self.metrics, folder), values_of_texts(self.options)
-        loaded, kept = (load(self.files, self.factors), {}) if folder is None else load_scored(folder, self.factors)
-        codes, factors, _ = loaded
+        options = values_of_texts(self.options)
+        folder, _, plan, codes, factors, _, kept = _asked(self.files, self.factors, self.metrics)
         how = {"options": options, "samples": self.samples or None, "seeds": self.seeds, "progress": True}
         how |= {"groups": kept.get("groups"), "arguments": {"store": folder}}
         found = sensitivity(codes, factors, plan, self.seed, **how)

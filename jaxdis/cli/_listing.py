@@ -24,6 +24,7 @@ FUNCTIONS = (
     *(f"jaxdis.metrics.{name}" for name in ("knockout_curve", "knockout_table")),
     *(f"jaxdis.encoders.{name}" for name in ("factor_vae", "beta_vae", "irs")),
 )
+_UNCLAIMED = "without a claim by their authors"
 
 
 class Row(NamedTuple):
@@ -41,9 +42,6 @@ def _of_docstring(name: str, thing, more: str = "", group: str = "") -> Row:
     doc = inspect.getdoc(thing) or ""
     text = plain(doc)
     return Row(name, text.split("\n")[0], group, tuple(cited_in(doc)), f"{text}\n\n{more}".rstrip())
-
-
-_UNCLAIMED = "without a claim by their authors"
 
 
 def _metrics() -> Iterator[Row]:

@@ -32,7 +32,6 @@ Executor = Annotated[
 ]
 Cache = Annotated[Path | None, tyro.conf.arg(help="Folder for compiled programs; by default ~/.cache/jaxdis/programs.")]
 
-
 _WORDS = {Path: "PATH", int: "N", float: "NUMBER", str: "TEXT"}
 
 
@@ -68,10 +67,7 @@ def _metavar(field: dataclasses.Field) -> str | None:
 def paragraphs_wrapped() -> Iterator[None]:
     """Within, long lines of plain text are wrapped; tyro prints each paragraph on one."""
     stream = sys.stdout
-    if stream is None:
-        yield
-        return
-    with contextlib.redirect_stdout(_Wrapping(stream)):
+    with contextlib.nullcontext() if stream is None else contextlib.redirect_stdout(_Wrapping(stream)):
         yield
 
 

@@ -270,7 +270,14 @@ class Score:
         if first.codes.ndim == 4 and self.groups is not None:
             raise ValueError(f"--groups: the number of groups of slots is --slot-groups, got --groups {self.groups}")
         if self.levels or first.codes.ndim == 4:
-            return {name: self._score_slot_file(first, key)}
+            for option, given in (("test", self.test), ("null", self.null), ("bootstrap", self.bootstrap)):
+                if given not in (None, 0):
+                    raise ValueError(f"--{option}: goes with codes without slots, got a file of slots")
+            if self.metrics not in (("standard",), ("structured_slots",)):
+                wanted = "structured_slots for a file of slots"
+                raise ValueError(f"--metrics: must be {wanted}, got {' '.join(self.metrics)}")
+            with terminal.bar("scoring", "members") as progress:
+                return {name: score_slots(first, self.levels, self.slot_groups, key, progress, self.batch_size)}
         codes, variances, test = together(group, self.test)
         if others:
             how["numbers"] = [0] * len(group)  # each file is the member 0 that it would be alone
@@ -312,15 +319,6 @@ class Score:
         with terminal.latest_scores(names_in_turn(of_zoo), in_brief) as (arrived, bar):
             how |= {"arrived": kept_too(arrived), "progress": bar("images encoded")}
             return evaluate_encoder(zoo, data, self._metrics(plan), key, source=source, **samples, **how)
-
-    def _score_slot_file(self, arrays, key):
-        for option, given in (("test", self.test), ("null", self.null), ("bootstrap", self.bootstrap)):
-            if given not in (None, 0):
-                raise ValueError(f"--{option}: goes with codes without slots, got a file of slots")
-        if self.metrics not in (("standard",), ("structured_slots",)):
-            raise ValueError(f"--metrics: must be structured_slots for a file of slots, got {' '.join(self.metrics)}")
-        with terminal.bar("scoring", "members") as progress:
-            return score_slots(arrays, self.levels, self.slot_groups, key, progress, self.batch_size)
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""

@@ -33,8 +33,7 @@ MOST_ROWS = 20
 LONGEST_FILE = 28
 # Letters of a metric's name; a longer one continues below where there is no more room.
 LONGEST_METRIC = 24
-# Behind an error that the bias exceeds, and what it means.
-BIASED = "*"
+# What a star behind an error means.
 REMARK = "* The bias by the bootstrap exceeds the standard error; use more samples."
 
 
@@ -188,7 +187,7 @@ def _mark(scores, column: str) -> str:
     """Mark the score of a single member whose bias exceeds its error."""
     if np.ndim(scores[column]) or column not in scores.replicates:
         return ""
-    return BIASED if abs(scores.bias(column)) > scores.error(column) else ""
+    return "*" if abs(scores.bias(column)) > scores.error(column) else ""
 
 
 def in_brief(scores, column: str) -> str:
@@ -340,20 +339,13 @@ def _print_one(scores, title: str) -> None:
     room = terminal.console().width - sum(3 + width for width in widths[1:]) - 4  # beside other columns and lines
     rows = ([folded(name, max(room, LONGEST_METRIC)), *row] for name, *row in rows)
     terminal.print_table(heads, rows, no_wrap=True, title=title)
-    if not scores.single and len(scores.members) > 2:
-        for sentence in _members_to_look_at(scores):
-            terminal.write_sentence(sentence)
-
-
-def _members_to_look_at(scores) -> Iterable[str]:
-    """By each metric's first column, the names of the best member and of the median one."""
-    firsts: dict[str, str] = {}
-    for column in scores:
+    firsts: dict[str, str] = {}  # the members to look at, by each metric's first column
+    for column in scores if not scores.single and len(scores.members) > 2 else ():
         firsts.setdefault(column.metric, column)
     for column in firsts.values():
-        rows = [row for row in scores.rank(column) if np.isfinite(row[column])]
-        if rows:
-            yield f"{column}: the best member is {rows[0]['member']}, the median one {rows[len(rows) // 2]['member']}"
+        if names := [row["member"] for row in scores.rank(column) if np.isfinite(row[column])]:
+            words = f"{column}: the best member is {names[0]}, the median one {names[len(names) // 2]}"
+            terminal.write_sentence(words)
 
 
 def _cells(scores, name: str) -> dict[str, str]:

@@ -256,7 +256,9 @@ class Reproduce:
         return costs
 
     def _reproduce(self, paper, sources) -> None:
+        from jaxdis._core.files import read_csv
         from jaxdis.papers import reproduce
+        from jaxdis.papers.harness._page import in_number
         from jaxdis.study import Store, work_of
         from jaxdis.study._executors import opened
 
@@ -271,7 +273,11 @@ class Reproduce:
                     run_with_progress(work, out / name, extend=extend, executor=executor)
 
             page = reproduce(paper, out, size=self.size, sources=sources, scale=self._scale(), step=step)
-        _print_verdicts(page.parent / "claims.csv")
+        verdicts = [*{row["claim"]: row["verdict"] for row in read_csv(page.parent / "claims.csv")}.values()]
+        counts = ((verdicts.count(one), one) for one in dict.fromkeys(verdicts))
+        counted = ", ".join(f"{count} {in_number(one, count)}" for count, one in counts)
+        claims = "claim" if len(verdicts) == 1 else "claims"
+        terminal.write_line(f"{len(verdicts)} {claims} checked: {counted}")
         terminal.write_line(f"page: {page.resolve().as_uri()}")
 
     def _take_over(self, work, out: Path, extend: bool) -> None:
@@ -288,18 +294,6 @@ class Reproduce:
         copied = sum(own.adopt(other, work.wanted()) for other in stores if other.root.resolve() != out.resolve())
         if self.study:
             terminal.write_line(f"{copied:,} finished cells taken over from {len(stores)} folders", error=True)
-
-
-def _print_verdicts(path: Path) -> None:
-    """How many claims there are by verdict."""
-    from jaxdis._core.files import read_csv
-    from jaxdis.papers.harness._page import in_number
-
-    verdicts = [*{row["claim"]: row["verdict"] for row in read_csv(path)}.values()]
-    counts = ((verdicts.count(one), one) for one in dict.fromkeys(verdicts))
-    counted = ", ".join(f"{count} {in_number(one, count)}" for count, one in counts)
-    claims = "claim" if len(verdicts) == 1 else "claims"
-    terminal.write_line(f"{len(verdicts)} {claims} checked: {counted}")
 
 
 def _print_digest(digest) -> None:

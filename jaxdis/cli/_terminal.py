@@ -7,7 +7,6 @@ import importlib.util
 import math
 import os
 import re
-import sys
 import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,13 +81,6 @@ def start(cache: Path | None) -> None:
     # Tracing makes millions of objects, hardly any of which is garbage: looking for it takes a seventh of the time.
     gc.freeze()
     gc.set_threshold(20_000)
-
-
-def print_anything() -> None:
-    """Let letters that the terminal's encoding lacks be printed as question marks."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):
-            stream.reconfigure(errors="replace")
 
 
 def console(*, error: bool = False):
@@ -236,8 +228,6 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
 
 # What a command is asked to write: checks before anything is computed, and what is there when it is stopped.
 
-KINDS_OF_CELLS = ("train", "encode", "score")
-
 
 def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> None:
     """Refuse to overwrite a file that the command reads, or the zoo and the settings of a run whose zoo it reads."""
@@ -307,6 +297,6 @@ def kept(command, began: float) -> str:
 
 def kept_cells(out: Path, place: str = "") -> str:
     """The message of a study that is stopped, or of several in the folders that a pattern matches."""
-    if any(any(out.glob(f"{place}{kind}/??/*.json")) for kind in KINDS_OF_CELLS):
+    if any(any(out.glob(f"{place}{kind}/??/*.json")) for kind in ("train", "encode", "score")):
         return f"stopped; {out} keeps all finished cells: run the same command again to go on"
     return "stopped; no cell was finished: run the same command again"

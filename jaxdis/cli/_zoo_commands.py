@@ -12,8 +12,6 @@ from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache, DataOptions, Sources, own_pictures
 
 SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
-# Options of variational autoencoders alone.
-OF_VAE = ("objective", *SWEPT, "learning_rate", "network")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +86,22 @@ class Train:
         config = models.Config(self.data, sources.get(self.data), method, self.steps)
         sweep = {name: self._settings(name) if self.model == "vae" else {} for name in method.trained}
         if self.plan:
-            _print_plan(config, sweep, self.seeds)
+            # What training costs, as `jaxdis study run --plan` estimates it.
+            from jaxdis.models.training._train import resolved_config, resolved_source
+            from jaxdis.study._definition import Training
+            from jaxdis.study._trained_work import TRAINING_EFFICIENCY, model_cost, product_rate
+
+            training = Training.of(config, sweep, self.seeds)
+            source, (_, settings, labels) = resolved_source(config), training.members()
+            resolved_config(config, source).method.check(settings, source, config.steps)
+            cost, members = model_cost(training), len(labels)
+            flops = members * config.steps * cost.update_flops
+            time = duration(flops / (TRAINING_EFFICIENCY * product_rate()))
+            words = (
+                f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs"
+            )
+            words = f"{words} and {cost.parameters:,} parameters: about {time} here; nothing was trained"
+            terminal.write_line(words)
             return
         _, done = train_to_directory(config, sweep, self.seeds, self.out, data=own, keep=self.keep)
         terminal.write_line(done)
@@ -115,7 +128,8 @@ class Train:
         return space, render
 
     def _method(self):
-        """The model with its options, after checking that it has those that are given."""
+        """The model with its options, after checking that it has those that are given, and that settings are numbers
+        which some objective has."""
         from jaxdis import models
         from jaxdis._core.options import from_texts
 
@@ -123,18 +137,12 @@ class Train:
             raise ValueError(f"model: must be one of {', '.join(models.METHODS)}, got {self.model!r}")
         options = dict(option.partition("=")[::2] for option in self.model_option)
         if self.model != "vae":
-            for name in OF_VAE:
+            for name in ("objective", *SWEPT, "learning_rate", "network"):  # of variational autoencoders alone
                 if getattr(self, name) not in (None, ()):
                     raise ValueError(f"{name}: must be given with the model vae, got {self.model}")
             return from_texts(models.METHODS[self.model], options)
         networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
         objectives = self.objective or ("beta",)
-        self._check_settings(objectives)
-        objective = objectives[0] if len(objectives) == 1 else objectives
-        return from_texts(models.Vae, options, objective=objective, network=networks[self.network or "mlp"]())
-
-    def _check_settings(self, objectives: tuple[str, ...]) -> None:
-        """Check that every setting is a number and that some objective has it."""
         used = {name for objective in objectives for name in self._settings(objective)}
         for name in SWEPT:
             values = getattr(self, name)
@@ -144,6 +152,8 @@ class Train:
                 raise ValueError(f"{name}: must be numbers of at least 0, got {', '.join(map(str, values))}")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate: must be a number above 0, got {self.learning_rate}")
+        objective = objectives[0] if len(objectives) == 1 else objectives
+        return from_texts(models.Vae, options, objective=objective, network=networks[self.network or "mlp"]())
 
     def _settings(self, objective: str) -> dict:
         """The settings on the command line that this objective has."""
@@ -182,23 +192,6 @@ def train_to_directory(config, sweep: Mapping, seeds: int, out: Path, *, progres
     stopped = ", ".join(f"{row} at update {step}" for row, step in enumerate(zoo.stopped) if step >= 0)
     remark = f"; stopped by a number that is not finite: {stopped}" if stopped else ""
     return zoo, f"{done}: {len(zoo)} members in {file}{remark}"
-
-
-def _print_plan(config, sweep, seeds: int) -> None:
-    """What training costs, as `jaxdis study run --plan` estimates it."""
-    from jaxdis.models.training._train import resolved_config, resolved_source
-    from jaxdis.study._definition import Training
-    from jaxdis.study._trained_work import TRAINING_EFFICIENCY, model_cost, product_rate
-
-    training = Training.of(config, sweep, seeds)
-    source, (_, settings, labels) = resolved_source(config), training.members()
-    resolved_config(config, source).method.check(settings, source, config.steps)
-    cost, members = model_cost(training), len(labels)
-    flops = members * config.steps * cost.update_flops
-    time = duration(flops / (TRAINING_EFFICIENCY * product_rate()))
-    words = f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs and"
-    words = f"{words} {cost.parameters:,} parameters: about {time} here; nothing was trained"
-    terminal.write_line(words)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -279,7 +272,12 @@ class Encode:
         return representation, {"factors": factors.values, "names": np.array(factors.names), "sizes": sizes}
 
     def _of_slots(self, zoo) -> dict:
-        """The arrays with slots: for scenes from a data set, or for images in a file."""
+        """The arrays with slots: for scenes from a data set, or for images in a file.
+
+        Codes are ``[m, n, s, d]``, and segments, each pixel's slot, ``[m, n, h, w]``.
+        """
+        import numpy as np
+
         from jaxdis.encoders._evaluate_slots import drawn_scenes, slots_of_zoo
         from jaxdis.evaluation._arrays_file import read_images
 
@@ -292,25 +290,16 @@ class Encode:
             samples = self.samples // 2 * 2
             scenes = drawn_scenes(self.data or zoo.config.data, source, samples, groups=2, key=self.seed)
             codes, segments = slots_of_zoo(zoo, scenes.rows, scenes.render, self.seed, progress)
-            return arrays_of(codes, segments, scenes.samples(), groups=2)
-
-
-def arrays_of(codes, segments, scenes, groups: int) -> dict:
-    """The arrays in a file with slots: ``codes [m, n, s, d]``, and ``segments [m, n, h, w]``, each pixel's slot.
-
-    The scenes were drawn in so many equally long groups. A factor is named after its place in each level: cube.color.
-    """
-    import numpy as np
-
-    names = [".".join(pair) for pair in scenes.labels]
-    return {
-        "codes": codes,
-        "segments": segments,
-        "factors": np.asarray(scenes.factors.values),
-        "names": np.array(names),
-        "sizes": np.array([size or 0 for size in scenes.factors.sizes]),
-        "levels": np.array(["object", "property"]),
-        "groups": np.array(groups),
-        "background": np.array(scenes.background or ""),
-        "categorical": np.array([names[j] for j in scenes.categorical], dtype=np.str_),
-    }
+        drawn = scenes.samples()
+        names = [".".join(pair) for pair in drawn.labels]  # of a factor by its place in each level: cube.color
+        return {
+            "codes": codes,
+            "segments": segments,
+            "factors": np.asarray(drawn.factors.values),
+            "names": np.array(names),
+            "sizes": np.array([size or 0 for size in drawn.factors.sizes]),
+            "levels": np.array(["object", "property"]),
+            "groups": np.array(2),
+            "background": np.array(drawn.background or ""),
+            "categorical": np.array([names[j] for j in drawn.categorical], dtype=np.str_),
+        }

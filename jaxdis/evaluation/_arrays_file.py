@@ -103,7 +103,13 @@ def load_arrays(
                 f"{printable(path)}: must have an array 'factors', got {shown(sorted(arrays))}; give the file of the "
                 f"factors (factors= in Python, --factors factors.npy in the shell), or make one with {MAKE_ONE}"
             )
-        return Arrays(codes, _factors_of(arrays, path), variances, {n: arrays[n] for n in OF_SLOTS if n in arrays})
+        array = np.asarray(arrays["factors"])
+        try:
+            sizes, names = tables.sizes_of(arrays.get("sizes")), tables.names_of(arrays.get("names"))
+            factors = _factors_once(array.tobytes(), array.shape, array.dtype, sizes, names and tuple(names))
+        except ValueError as error:
+            raise ValueError(f"{printable(path)}: {error}") from None
+        return Arrays(codes, factors, variances, {n: arrays[n] for n in OF_SLOTS if n in arrays})
     if "factors" in arrays:
         raise ValueError(f"--factors: goes with an .npy of codes; {printable(path)} holds its own")
     if given is None:
@@ -303,15 +309,6 @@ def _codes_of_columns(path: Path, factors: Sequence[str] = ()) -> np.ndarray:
         ):
             raise ValueError(f"{path.name}: column {shown(name)} must hold a code, got row numbers; leave it out")
     return np.array([list(entries) for entries in codes.values()], np.float64).T  # missing ones are NaN
-
-
-def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
-    array = np.asarray(arrays["factors"])
-    try:
-        sizes, names = tables.sizes_of(arrays.get("sizes")), tables.names_of(arrays.get("names"))
-        return _factors_once(array.tobytes(), array.shape, array.dtype, sizes, names and tuple(names))
-    except ValueError as error:
-        raise ValueError(f"{printable(path)}: {error}") from None
 
 
 @functools.lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from jaxdis._core.options import Count, checked_value, look_up, names_of, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import Spec
 from jaxdis.evaluation._costs import OnMemory
-from jaxdis.evaluation._member import MemberCodes, Shared, roles_of
+from jaxdis.evaluation._member import roles_of
 from jaxdis.evaluation._relation_parts import joined_relations
 from jaxdis.evaluation._request import Request
 from jaxdis.evaluation._run import numbered, run
@@ -215,18 +215,13 @@ def relate(
     request = Request.of(codes, factors, key=key, plan=((spec.name, Blend(spec, "matching")),), **arrays, groups=groups)
     if not request.single:
         raise ValueError(f"codes: must have shape [n, d] (one member), got {request.members.codes.shape}")
-    pieces = request.parts or (((), request.members, request.shared),)
-    found = [_related(spec, members, numbered((spec,), shared)) for _, members, shared in pieces]
+    pieces, found = request.parts or (((), request.members, request.shared),), []
+    for _, members, shared in pieces:
+        member, key = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), jax.random.fold_in(shared.key, 0)
+        roles = roles_of(member, numbered((spec,), shared))
+        arguments = roles.train if spec.reads.test else roles.whole, roles.test, member.active
+        found.append(_apply_jitted(spec, key, *arguments, validation=roles.validation, offset=member.offset))
     return joined_relations(found, [columns for columns, *_ in pieces]) if request.parts else found[0]
-
-
-def _related(spec: Spec, members: MemberCodes, shared: Shared) -> Relation:
-    member, key = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), jax.random.fold_in(shared.key, 0)
-    roles = roles_of(member, shared)
-    sample = roles.train if spec.reads.test else roles.whole
-    return _apply_jitted(
-        spec, key, sample, roles.test, member.active, validation=roles.validation, offset=member.offset
-    )
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)

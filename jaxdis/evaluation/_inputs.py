@@ -293,7 +293,16 @@ def _is_bcoo(codes) -> bool:
 def dense(codes, name: str) -> np.ndarray:
     """The codes as float32; what is not stored is 0."""
     check_real(codes, name)
-    codes = _of_bcoo(codes, name) if _is_bcoo(codes) else codes
+    if _is_bcoo(codes):  # as a SciPy matrix; entries that are stored twice are added
+        import scipy.sparse
+
+        if codes.ndim != 2 or codes.n_batch or codes.n_dense:
+            form = f"{codes.n_batch} batch and {codes.n_dense} dense axes"
+            raise ValueError(f"{name}: must be BCOO [n, d] with sparse axes alone, got {codes.shape} with {form}")
+        places = np.asarray(codes.indices)
+        stored = (places < np.array(codes.shape)).all(axis=1)  # what lies outside is padding
+        entries = np.asarray(codes.data)[stored], places[stored].T
+        codes = scipy.sparse.coo_array(entries, shape=codes.shape)
     n, d = codes.shape
     if 4 * n * d <= IN_MEMORY:
         return codes.astype(np.float32).toarray()
@@ -303,15 +312,3 @@ def dense(codes, name: str) -> np.ndarray:
     for start in range(0, n, step):
         array[start : start + step] = rows[start : start + step].astype(np.float32).toarray()
     return array
-
-
-def _of_bcoo(codes, name: str):
-    """JAX's BCOO array as a SciPy matrix; entries that are stored twice are added."""
-    import scipy.sparse
-
-    if codes.ndim != 2 or codes.n_batch or codes.n_dense:
-        form = f"{codes.n_batch} batch and {codes.n_dense} dense axes"
-        raise ValueError(f"{name}: must be BCOO [n, d] with sparse axes alone, got {codes.shape} with {form}")
-    places = np.asarray(codes.indices)
-    stored = (places < np.array(codes.shape)).all(axis=1)  # what lies outside is padding
-    return scipy.sparse.coo_array((np.asarray(codes.data)[stored], places[stored].T), shape=codes.shape)

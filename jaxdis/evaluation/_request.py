@@ -104,9 +104,6 @@ class Null(NamedTuple):
         return found
 
 
-NO_NULL = Null()
-
-
 class Part(NamedTuple):
     """Factors that the same samples have, by number, and the arrays at these samples."""
 
@@ -180,7 +177,7 @@ class Request:
             plan = plan_of(preset_metrics(preset, metrics if plan is None else dict(plan)))
         elif plan is None:
             plan = plan_of(metrics)
-        options, null = _checked(options), Null.of(null, weights=weights) if null else NO_NULL
+        options, null = _checked(options), Null.of(null, weights=weights) if null else Null()
         arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
         arrays["groups"] = groups
         if options.pop("ragged"):
@@ -326,7 +323,16 @@ def warn_of_codes(members: MemberCodes, sound: np.ndarray) -> None:
     suspects = np.flatnonzero(~sound)
     roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
     warn_of_non_finite({**roles, "variances": members.variances}, suspects)
-    _warn_of_range(roles, suspects)
+    for name, array in roles.items():
+        given = suspects if array is not None else ()
+        largest = [_of_codes(lambda codes: np.abs(codes).max(axis=0), array[i]) for i in given]
+        found = np.concatenate([np.empty(0), *largest])
+        extremes = found[np.isfinite(found) & (found > 0) & ((found < SMALLEST) | (found > LARGEST))]
+        if extremes.size:
+            warn(
+                f"{name}: must lie within {SMALLEST:g} … {LARGEST:g}, got {extremes[0]:.1e} as the largest value of a "
+                "code; float32 loses the squares of such codes, and scores with them: multiply the codes by a constant"
+            )
 
 
 def warn_of_non_finite(roles: Mapping, suspects) -> None:
@@ -340,20 +346,6 @@ def warn_of_non_finite(roles: Mapping, suspects) -> None:
             warn(
                 f"{name}: {total} non-finite values in {len(bad)} of {len(array)} members ({some_of(bad)}), in codes "
                 f"{some_of(codes)}; scores that read them are NaN, other members are not touched"
-            )
-
-
-def _warn_of_range(roles: Mapping, suspects) -> None:
-    """Warn about codes ``[m, …]`` too small or large for float32; as :func:`warn_of_non_finite`."""
-    for name, array in roles.items():
-        given = suspects if array is not None else ()
-        largest = [_of_codes(lambda codes: np.abs(codes).max(axis=0), array[i]) for i in given]
-        found = np.concatenate([np.empty(0), *largest])
-        extremes = found[np.isfinite(found) & (found > 0) & ((found < SMALLEST) | (found > LARGEST))]
-        if extremes.size:
-            warn(
-                f"{name}: must lie within {SMALLEST:g} … {LARGEST:g}, got {extremes[0]:.1e} as the largest value of a "
-                "code; float32 loses the squares of such codes, and scores with them: multiply the codes by a constant"
             )
 
 

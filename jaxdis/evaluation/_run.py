@@ -26,7 +26,6 @@ from jaxdis.metrics._plan import Plan
 # Metrics that take no longer for 10,000 samples, in seconds, are computed for all members before any other.
 QUICK = 0.1
 
-
 Tell = Callable[[Stage, Results], None]
 
 

@@ -76,7 +76,13 @@ class Scores(ScoreCore):
             evaluation=described(request),
         )
         notes = notes_of_request(request, scores)
-        columns = _with_missing(request, scores.columns) if request.reasons else scores.columns
+        # NaN for metrics that did not fit into memory, and all columns in the order of the metrics.
+        columns, nothing = {}, np.float32(np.nan) if request.single else np.full(len(request.rows), np.nan, np.float32)
+        for name, metric in request.asked:
+            if name in request.reasons:
+                columns |= {Column(name, field): nothing for field in metric.scalar_fields}
+            else:
+                columns |= {column: values for column, values in scores.items() if column.metric == name}
         return dataclasses.replace(scores, notes=notes, columns=columns)
 
     @classmethod
@@ -370,18 +376,6 @@ def described(request: Request) -> dict[str, Any]:
         "metrics": {name: metric.describe() for name, metric in request.asked},
     }
     return json.loads(json.dumps(found, default=str))
-
-
-def _with_missing(request: Request, columns: dict[Column, Any]) -> dict[Column, Any]:
-    """All columns in the order of the metrics, NaN for metrics that did not fit into memory."""
-    nothing = np.float32(np.nan) if request.single else np.full(len(request.rows), np.nan, np.float32)
-    found = {}
-    for name, metric in request.asked:
-        if name in request.reasons:
-            found |= {Column(name, field): nothing for field in metric.scalar_fields}
-        else:
-            found |= {column: values for column, values in columns.items() if column.metric == name}
-    return found
 
 
 def _relations(request: Request, results: Results) -> dict[Column, np.ndarray]:

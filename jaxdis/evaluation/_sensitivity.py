@@ -199,9 +199,12 @@ def sensitivity(
     tables = {name: [] for name, _ in plan}
     with reported(progress, "scoring", "evaluations") as show:
         for done, (size, seed) in enumerate(itertools.product(sizes, seeds), 1):
-            scores = _scores(request, size, seed)
-            for (name, _), column in zip(settings, scores, strict=True):
-                tables[name].append(column)
+            seed_key, rows = jax.random.fold_in(jax.random.fold_in(request.shared.key, SEED), seed), np.arange(n)
+            if size < n:  # smaller samples are subsets of larger ones
+                rows = np.sort(np.asarray(random.shuffled_rows(seed_key, request.shared.groups, n))[:size])
+            results = run(request.at(rows, seed_key)).metrics
+            for (name, _), (place, _) in zip(settings, request.plan, strict=True):
+                tables[name].append(next(iter(numbers_of(results[place]).values())))  # a metric's first field
             show(done, len(sizes) * len(seeds), f"{size:,} samples, seed {seed}")
     axes, arrays, rows = {}, {}, ([], [])
     for name, _ in plan:
@@ -221,17 +224,6 @@ def _choices(metric: Metric, options: Mapping[str, tuple]) -> dict[str, tuple]:
         tried = (metric.with_options(**{name: value}).all_options[name] for value in options[name])
         kept[name] = tuple(dict.fromkeys([metric.all_options[name], *tried]))
     return kept
-
-
-def _scores(request: Request, size: int, seed: int) -> list[np.ndarray]:
-    """All metrics' first fields ``[m]`` on some samples."""
-    key, n = jax.random.fold_in(jax.random.fold_in(request.shared.key, SEED), seed), request.members.codes.shape[1]
-    rows = np.arange(n)
-    if size < n:
-        order = random.shuffled_rows(key, request.shared.groups, n)  # smaller samples are subsets of larger ones
-        rows = np.sort(np.asarray(order)[:size])
-    results = run(request.at(rows, key)).metrics
-    return [next(iter(numbers_of(results[name]).values())) for name, _ in request.plan]
 
 
 def _rows(name: str, scores: np.ndarray, axes: Mapping[str, tuple]) -> tuple[list[Choice], list[Setting]]:

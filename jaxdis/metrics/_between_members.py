@@ -66,20 +66,20 @@ def _udr(codes, finite, active, kind: str, penalty) -> Agreement:
     shown = varies if active is None else active & varies
     columns = jnp.where(shown[:, None, :], columns, 0.0)
 
-    def agree(left, right, mask_left, mask_right):
+    def agree(one, other):
+        (left, mask_left), (right, mask_right) = one, other
         if kind == "lasso":
             relation = jnp.abs(lasso(left, right, penalty))
         else:
             relation = jnp.abs(product_over_samples(left, right)) / left.shape[0]
-        by_column = _mean_where(safe_divide(relation.max(axis=0) ** 2, relation.sum(axis=0)), mask_right)
-        by_row = _mean_where(safe_divide(relation.max(axis=1) ** 2, relation.sum(axis=1)), mask_left)
-        return (by_column + by_row) / 2
 
-    return _agreement(lambda left, right: agree(left[0], right[0], left[1], right[1]), (columns, shown), finite)
+        def mean_over(axis, mask):
+            share = safe_divide(relation.max(axis=axis) ** 2, relation.sum(axis=axis))
+            return safe_divide(jnp.where(mask, share, 0.0).sum(), mask.sum().astype(jnp.float32))
 
+        return (mean_over(0, mask_right) + mean_over(1, mask_left)) / 2
 
-def _mean_where(values, mask):
-    return safe_divide(jnp.where(mask, values, 0.0).sum(), mask.sum().astype(jnp.float32))
+    return _agreement(agree, (columns, shown), finite)
 
 
 @metric()
@@ -287,17 +287,10 @@ class Udr(CheckedFields):
 
     @single_precision
     def score(self, codes: np.ndarray, variances: np.ndarray) -> np.ndarray:
-        """``[m]`` from posterior means and variances ``[m, n, d]``; NaN for a single member.
-
-        A member with non-finite codes is left out and scored NaN.
-        """
-        scores = np.full(len(codes), np.nan)
-        finite = np.isfinite(codes).all(axis=(1, 2))
-        if finite.sum() > 1:
-            codes, variances = (jnp.asarray(array[finite], jnp.float32) for array in (codes, variances))
-            active = informative(codes, variances, self.least_kl)
-            scores[finite] = udr(codes, active, kind=self.kind, penalty=self.penalty).score
-        return scores
+        """``[m]`` from posterior means and variances ``[m, n, d]``; NaN for a single member, or non-finite codes."""
+        codes, variances = (jnp.asarray(array, jnp.float32) for array in (codes, variances))
+        active = informative(codes, variances, self.least_kl)
+        return np.asarray(udr(codes, active, kind=self.kind, penalty=self.penalty).score, float)
 
 
 def informative(means: Float[Array, "m n d"], variances: Float[Array, "m n d"], least: float) -> Bool[Array, "m d"]:

@@ -23,6 +23,7 @@ from jaxdis.scores._gaps import FactorScore
 from jaxdis.scores._reading import Reading, mean_over_factors, only_valid, read
 
 Dimensions = Annotated[tuple[Natural, ...], Entries(1)]
+Points = Annotated[int, Range(3, 1000)]
 # Fewer nats than this share of a factor's entropy are rounding: another factor determines it.
 DETERMINED = 1e-5
 # Shares of entropy, or of a path's length, that differ by less are equal: which code or factor comes first, and on
@@ -189,9 +190,6 @@ def _score(gap, possible, own, reading: Reading) -> FactorScore:
     share = jnp.where((own >= 0) & (possible > 0), gap / jnp.where(possible > 0, possible, 1.0), 0.0)
     share = jnp.where(jnp.isnan(reading.strength).any(), jnp.nan, share)
     return FactorScore(mean_over_factors(share, reading), only_valid(share, reading))
-
-
-Points = Annotated[int, Range(3, 1000)]
 
 
 class Paths(NamedTuple):

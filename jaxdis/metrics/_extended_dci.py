@@ -90,7 +90,16 @@ def dci_es(
     shift = 2 * np.float32(np.pi) * random.uniform(phases, (widest,))
     features, others = (jnp.cos(given @ weights + shift[None, :]) for given in (train, held_out))
     features, others = standardized(features), standardized(others, like=features)
-    goals, truth, member = _targets(factors, test.factors, samples)
+    # All factors' columns, for training and held-out samples, and which belong to which: classes, or the value.
+    groups = Groups.of(samples.sizes)  # 1 for a continuous factor
+
+    def columns(given: Factors, classes):
+        hot = one_hot_of(classes, samples.sizes)
+        for j in (j for j, size in enumerate(factors.sizes) if size is None):
+            hot = hot.at[:, groups.offsets[j]].set(standardized(given.values, like=factors.values)[:, j])
+        return hot
+
+    goals, truth, member = columns(factors, samples.classes), columns(test.factors, samples.truth), groups.member
     mean, _ = moments(goals)
     gram = product_over_samples(features, features) / len(features) + PENALTY * jnp.eye(widest)
     cross = product_over_samples(features, goals - mean[None, :]) / len(features)
@@ -121,18 +130,3 @@ def explicitness_of(losses: Float[Array, "c k"], capacities: tuple[int, ...]) ->
     excess = best - best[-1][None, :]
     steps = jnp.asarray(np.diff(places) / (places[-1] - places[0]), jnp.float32)
     return 1 - (steps[:, None] * (excess[:-1] + excess[1:])).sum(axis=0)
-
-
-def _targets(factors: Factors, held_out: Factors, samples):
-    """All factors' columns, for training and held-out samples, and which belong to which: classes, or the value."""
-    continuous = [j for j, size in enumerate(factors.sizes) if size is None]
-    sizes = samples.sizes  # 1 for a continuous factor
-
-    def columns(given: Factors, classes):
-        hot = one_hot_of(classes, sizes)
-        places = Groups.of(sizes).offsets
-        for j in continuous:
-            hot = hot.at[:, places[j]].set(standardized(given.values, like=factors.values)[:, j])
-        return hot
-
-    return columns(factors, samples.classes), columns(held_out, samples.truth), Groups.of(sizes).member

@@ -206,7 +206,12 @@ class Metric:
         if groups is not None and not isinstance(groups, jax.core.Tracer):
             groups = np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int32)
         codes, key = jnp.asarray(codes, jnp.float32), checked_key(key)
-        sample = Sample(codes, factors.bare(), _counted(weights), _array(variances), _array(groups))
+        if weights is not None:
+            # Whole ones are counts of samples; others are scaled to sum to the effective sample size (Kish 1965).
+            weights = jnp.asarray(weights, jnp.float32)
+            shares = weights / weights.sum()
+            weights = jnp.where((weights == jnp.round(weights)).all(), weights, shares / (shares**2).sum())
+        sample = Sample(codes, factors.bare(), weights, _array(variances), _array(groups))
         pairs = (
             None if pair is None else Sample(_array(pair[0]), factors.alike(pair[1]).bare())
             for pair in (test, validation)
@@ -300,15 +305,6 @@ def _of_one(metric: Metric, key, sample: Sample, test, validation, active, facto
 
 def _array(given):
     return None if given is None else jnp.asarray(given)
-
-
-def _counted(weights):
-    """Whole weights are counts of samples; others are scaled to sum to the effective sample size (Kish 1965)."""
-    if weights is None:
-        return None
-    weights = jnp.asarray(weights, jnp.float32)
-    shares = weights / weights.sum()
-    return jnp.where((weights == jnp.round(weights)).all(), weights, shares / (shares**2).sum())
 
 
 def apply(

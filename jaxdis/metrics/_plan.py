@@ -36,7 +36,6 @@ from jaxdis.scores._structured_score import structured_score
 
 _TEN_NEIGHBORS = RELATIONS["mutual_information_neighbors"].with_options(neighbors=10)
 _CONCENTRATION = SCORES["concentration"]
-_DEPENDENT, _SEPARATION = Spec(dependent.dependent_information), Spec(separated.separation)
 _LINEAR, _PATHS = Spec(identifiability.linear_prediction), Spec(factor_paths)
 _R2 = Spec(identifiability.explained_variance)
 
@@ -83,9 +82,9 @@ _NOT_IN_STUDIES: dict[str, Metric] = {
     "mcc_linear": Blend(_LINEAR, Spec(identifiability.prediction_correlation)),
     "r2_kernel": Blend(Spec(identifiability.kernel_prediction), _R2),
     "mcc_test": Direct(Spec(identifiability.mcc_test)),
-    **_blends(_DEPENDENT, dependent.xmig, dependent.dmig, dependent.dlig),
+    **_blends(Spec(dependent.dependent_information), dependent.xmig, dependent.dmig, dependent.dlig),
     "axis_alignment": Blend("mutual_information", "axis_alignment"),
-    **_blends(_SEPARATION, separated.sepin, separated.wsepin, separated.indin, separated.windin),
+    **_blends(Spec(separated.separation), separated.sepin, separated.wsepin, separated.indin, separated.windin),
     **_direct(z_max, consistency, restrictiveness, unibound),
     **_blends(_PATHS, monotonicity, smoothness),
     **_direct(dci_es),
@@ -106,7 +105,6 @@ METRICS: dict[str, Metric] = {
     name: dataclasses.replace(metric, about=_about(_WORDS[name])) for name, metric in (_ROWS | _NOT_IN_STUDIES).items()
 }
 
-
 _BINS = {"bins": 10}
 _INFORMATION = RELATIONS["mutual_information"].with_options(**_BINS)
 _OF_CELLS = {
@@ -114,11 +112,6 @@ _OF_CELLS = {
     "SPN": RELATIONS["neighbor_alignment"],
     "ASC": RELATIONS["correlation"].with_options(kind="spearman"),
 }
-# What the defaults of the library are.
-_DEFAULTS = (
-    *("mig", "modularity", "sap", "dci", "explicitness", "irs"),
-    *("factor_vae", "beta_vae", "downstream_trees", "total_correlation"),
-)
 
 
 def gap_of_codes(relation: Relation) -> FactorScore:
@@ -137,7 +130,10 @@ def _of(names, **options) -> dict[str, Metric]:
 
 
 PRESETS: dict[str, dict[str, Metric]] = {
-    "disentanglement_lib": _of(_DEFAULTS),
+    "disentanglement_lib": {  # what the defaults of the library are
+        **_of(("mig", "modularity", "sap", "dci", "explicitness", "irs")),
+        **_of(("factor_vae", "beta_vae", "downstream_trees", "total_correlation")),
+    },
     "disent": _of(("mig", "sap", "sap_r2", "total_correlation", "code_information")),
     "carbonneau": {
         "mig": Blend(_INFORMATION, Spec(gap_of_codes)),
@@ -252,8 +248,7 @@ def check_plan(plan: Plan, n: int, sizes: tuple[int | None, ...], given: Collect
                 f"({some_of(unread)}); evaluate those in a call of their own without {argument}"
                 + _INSTEAD.get(argument, "")
             )
-    if "validation" not in given and any(metric.source.needs_validation for _, metric in plan):
-        check_validation(plan, False)
+    check_validation(plan, "validation" in given)
     for name, metric in plan:
         neighbors = metric.all_options.get("neighbors", 0)
         if halved and metric.source.distinct_samples and neighbors >= n // 2:

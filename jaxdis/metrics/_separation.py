@@ -21,6 +21,8 @@ from jaxdis.scores._gaps import CodeScore, FactorScore
 NARROWEST = 1e-4
 # Samples at a time, whose distances to all others stay in the cache.
 CHUNK = 8
+# How much of the frequencies is in predicted classes: a class without a neighbor is unlikely, not impossible.
+PRIOR = 0.01
 
 
 class Separation(NamedTuple):
@@ -173,10 +175,6 @@ def _mean(per_code, codes: Separation, weights) -> CodeScore:
     weights = jnp.where(codes.shown, jnp.maximum(weights, 0.0), 0.0)
     mean = safe_divide((weights * per_code).sum(), weights.sum())
     return CodeScore(jnp.where(codes.finite, mean, jnp.nan), jnp.where(codes.finite, per_code, jnp.nan))
-
-
-# How much of the frequencies is in predicted classes: a class without a neighbor is unlikely, not impossible.
-PRIOR = 0.01
 
 
 @metric(distinct_samples=True)

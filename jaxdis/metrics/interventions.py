@@ -25,6 +25,7 @@ from jaxdis._core.arrays import (
     stable_order,
 )
 from jaxdis._core.kernels.assignment import assign
+from jaxdis._core.kernels.entries import read
 from jaxdis._core.kernels.sums import distances_in_batches, variances_in_batches
 from jaxdis._core.loops import each, repeat
 from jaxdis._core.options import Batches, BatchSize, Bins, NonNegative, Share
@@ -36,6 +37,13 @@ from jaxdis.relations._binning import equal_width_bins
 
 __all__ = ["Changes", "Draws", "Group", "Intervened", "Robustness", "Votes", "beta_vae", "consistency", "draw_batches"]
 __all__ += ["draw_pairs", "draw_varied", "factor_vae", "group_by_value", "irs", "restrictiveness", "z_max"]
+
+# Of a sorting key that also holds a factor's value: distances then differ by at least 6e-8 of the largest.
+DISTANCE_BITS = 24
+# Up to so many largest numbers are found by repeated maxima.
+MOST_MAXIMA = 8
+# A search for a threshold halves its interval in every such step, and interpolates in the others.
+HALVE = 4
 
 
 class Draws(NamedTuple):
@@ -588,14 +596,6 @@ def _result(values, code, matrix, defined, finite) -> Changes:
     return Changes(score, jnp.where(defined, values, jnp.nan), code, matrix)
 
 
-# Of a sorting key that also holds a factor's value: distances then differ by at least 6e-8 of the largest.
-DISTANCE_BITS = 24
-# Up to so many largest numbers are found by repeated maxima.
-MOST_MAXIMA = 8
-# A search for a threshold halves its interval in every such step, and interpolates in the others.
-HALVE = 4
-
-
 class Robustness(NamedTuple):
     """``score []``; ``per_code [d]``, best over factors; ``matrix [d, k]``; ``deviation [d]``, the codes' weights."""
 
@@ -620,29 +620,26 @@ def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple
 
     There is room for the count expected for a uniform factor plus five standard deviations.
     """
-    groups = []
+    groups, n = [], factors.num_samples
     nominal = factors.nominal or (False,) * factors.num_factors
     for values, size, unordered in zip(factors.values.T, factors.sizes, nominal, strict=True):
-        share = None if size is None else 1 / size
+        share = None if size is None else 1 / size  # the most frequent value's under a uniform factor
         # No more values than bins are in a bin each.
         if factor_bins is not None and not unordered and (size is None or size > factor_bins):
             values = equal_width_bins(values.astype(jnp.float32)[:, None], factor_bins)[:, 0]
             share = 1 / factor_bins if size is None else ((size - 1) // factor_bins + 1) / size
             size = factor_bins
-        groups.append(None if size is None else _group(values.astype(jnp.int32), size, share))
+        if size is None:
+            groups.append(None)
+            continue
+        values, room = values.astype(jnp.int32), min(n, math.ceil(n * share + 5 * math.sqrt(n * share)))
+        count = jnp.zeros(size, jnp.int32).at[values].add(1)
+        start = jnp.cumsum(count) - count
+        place = jnp.arange(room, dtype=jnp.int32)[None, :]
+        order = class_order(values, size)
+        rows = jnp.where(place < count[:, None], order[jnp.minimum(start[:, None] + place, n - 1)], -1)
+        groups.append(Group(values, count, rows, (count <= room).all()))
     return tuple(groups)
-
-
-def _group(values, size: int, share: float) -> Group:
-    """``share`` is the most frequent value's under a uniform factor."""
-    n = values.shape[0]
-    room = min(n, math.ceil(n * share + 5 * math.sqrt(n * share)))
-    count = jnp.zeros(size, jnp.int32).at[values].add(1)
-    start = jnp.cumsum(count) - count
-    place = jnp.arange(room, dtype=jnp.int32)[None, :]
-    order = class_order(values, size)
-    rows = jnp.where(place < count[:, None], order[jnp.minimum(start[:, None] + place, n - 1)], -1)
-    return Group(values, count, rows, (count <= room).all())
 
 
 @metric(needs_classes=True, prepare=group_by_value)
@@ -686,7 +683,7 @@ def irs(
     moved = jnp.where(shown[:, None], codes.T - codes[0][:, None], 0.0)
     held = [None if group is None else jnp.maximum(group.rows, 0) for group in groups]
     # Code by code: what is gathered for all codes at once has codes last, and is transposed in every pass.
-    values = each(lambda code: [None if rows is None else _at(code, rows) for rows in held], moved)
+    values = each(lambda code: [None if rows is None else read(code, rows) for rows in held], moved)
     columns, varies = [], []
     for group, given in zip(groups, values, strict=True):
         if group is None:
@@ -719,10 +716,6 @@ def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], 
     return Robustness(jnp.where(finite.all(), score, jnp.nan), per_code, matrix, jnp.where(finite, deviation, jnp.nan))
 
 
-def _at(code: Float[Array, " n"], rows: Int[Array, "v s"]) -> Float[Array, "v s"]:
-    return code.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
 def _moved(
     moved: Float[Array, "d n"], given: Float[Array, "d v s"], group: Group, quantile: float
 ) -> Float[Array, " d"]:
@@ -737,7 +730,19 @@ def _moved(
         return jnp.where(occurs[None], quantiles, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
     def by_sorting():
-        return _moved_by_sorting(moved.T, group.values, size, quantile)
+        values, columns = group.values, moved.T
+        counts = jnp.zeros(size).at[values].add(1.0)
+        mean = jnp.zeros((size, d)).at[values].add(columns) / jnp.maximum(counts, 1.0)[:, None]
+        distance = jnp.abs(columns - mean[values])
+        ordered = _sorted_within(values, distance, size)
+        start = jnp.cumsum(counts) - counts
+        place = start + quantile * jnp.maximum(counts - 1, 0.0)
+        low = jnp.floor(place).astype(jnp.int32)
+        high = jnp.minimum(jnp.ceil(place).astype(jnp.int32), len(columns) - 1)
+        share = (place - low.astype(jnp.float32))[None, :]
+        quantiles = ordered[:, low] * (1 - share) + ordered[:, high] * share  # [d, size]
+        occurs = counts > 0
+        return jnp.where(occurs[None, :], quantiles, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
     return jax.lax.cond(group.fits, by_rows, by_sorting)
 
@@ -811,22 +816,6 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     low = jnp.where(rows < threshold[:, None], rows, -jnp.inf).max(axis=1)
     high = jnp.where(rows >= threshold[:, None], rows, jnp.inf).min(axis=1)
     return low, jnp.where(reached == above, high, low)
-
-
-def _moved_by_sorting(moved, values, size: int, quantile: float) -> Float[Array, " d"]:
-    """The quantile (linear) of ``|v − E[v | value]|``, averaged over values that occur."""
-    counts = jnp.zeros(size).at[values].add(1.0)
-    mean = jnp.zeros((size, moved.shape[1])).at[values].add(moved) / jnp.maximum(counts, 1.0)[:, None]
-    distance = jnp.abs(moved - mean[values])
-    ordered = _sorted_within(values, distance, size)
-    start = jnp.cumsum(counts) - counts
-    place = start + quantile * jnp.maximum(counts - 1, 0.0)
-    low = jnp.floor(place).astype(jnp.int32)
-    high = jnp.minimum(jnp.ceil(place).astype(jnp.int32), moved.shape[0] - 1)
-    share = (place - low.astype(jnp.float32))[None, :]
-    quantiles = ordered[:, low] * (1 - share) + ordered[:, high] * share  # [d, size]
-    occurs = counts > 0
-    return jnp.where(occurs[None, :], quantiles, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
 
 def _sorted_within(values, distance, size: int) -> Float[Array, "d n"]:

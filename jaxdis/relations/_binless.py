@@ -63,11 +63,18 @@ def mutual_information_neighbors(
     """
     finite = finite_codes(codes)
     shown = jnp.where(finite[None, :], codes, 0.0)
+
+    def circular(values, periods):
+        def one_code(code):
+            return nearest.joint_continuous_information(code[:, None], values, periods, neighbors=neighbors)
+
+        return jax.lax.map(one_code, shown.T)  # one at a time: each compares all pairs of samples
+
     strength = _by_kind(
         factors,
         lambda classes, sizes: nearest.discrete_information(shown, classes, sizes, neighbors=neighbors),
         lambda values: nearest.continuous_information(shown, values, neighbors=neighbors, method=method),
-        lambda values, periods: nearest.circular_information(shown, values, periods, neighbors=neighbors),
+        circular,
     )
     ceiling = factor_entropies(factors, bins)
     limit = ceiling if bounded else _discrete_ceiling(factors, ceiling)

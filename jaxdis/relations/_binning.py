@@ -24,7 +24,11 @@ def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> 
     The edges are as by ``numpy.histogram`` on the same float32 values. A column whose range is at most rounding error
     is a single bin. Samples with weight 0 do not count for the range. A non-finite value's bin is arbitrary.
     """
-    low, high = _range(codes, weights)
+    low, high = codes.min(axis=0), codes.max(axis=0)
+    if weights is not None:
+        counted = (weights > 0)[:, None]
+        low = jnp.where(counted, codes, jnp.inf).min(axis=0)
+        high = jnp.where(counted, codes, -jnp.inf).max(axis=0)
     flat = (high - low) <= rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high)))
     # Not by a constant, which compilers turn into a product with its rounded reciprocal.
     step = jnp.where(flat, 1.0, high - low) / jnp.where(flat, 1.0, bins)
@@ -141,10 +145,3 @@ def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Ar
                 binned = binned.at[:, j].set(jnp.floor(place).astype(jnp.int32) % bins)
         classes = jnp.where(jnp.asarray(continuous)[None, :], binned, classes)
     return classes, tuple(bins if size is None else size for size in factors.sizes)
-
-
-def _range(codes, weights):
-    if weights is None:
-        return codes.min(axis=0), codes.max(axis=0)
-    counted = (weights > 0)[:, None]
-    return jnp.where(counted, codes, jnp.inf).min(axis=0), jnp.where(counted, codes, -jnp.inf).max(axis=0)

@@ -115,7 +115,11 @@ def mutual_information_equal_count(
     """
     default = 20
     classes, sizes = factor_classes(factors, bins or default, weights=weights)
-    ordered, ordered_weights = _sorted_with_weights(codes, weights)
+    if weights is None:
+        ordered, ordered_weights = sort_columns(codes), None
+    else:
+        order = stable_order(ordered_keys(codes.T)).T
+        ordered, ordered_weights = jnp.take_along_axis(codes, order, axis=0), weights[order]
     columns: list = [None] * len(sizes)
     seen = class_counts(classes, sizes, weights)
     # Factors whose bins depend on the data stand alone.
@@ -256,10 +260,3 @@ def _excess(x):
 
 def _entropy_terms(p):
     return -p * jnp.log(jnp.where(p > 0, p, 1.0))
-
-
-def _sorted_with_weights(codes, weights):
-    if weights is None:
-        return sort_columns(codes), None
-    order = stable_order(ordered_keys(codes.T)).T
-    return jnp.take_along_axis(codes, order, axis=0), weights[order]

@@ -20,6 +20,11 @@ from jaxdis.factors import Codes, Factors, Sample
 
 # What accuracy counts as chance.
 Chance = Literal["squared", "majority"]
+# Numbers of a block of codes. Temporaries of a block are 4 to 15 times as large, 130 to 500 MB.
+BLOCK_NUMBERS = 1 << 23
+# Codes of a block are no fewer, however many samples there are, and no more: a joint table of 20 bins and 100 classes
+# takes 8 kB.
+FEWEST_CODES, MOST_CODES = 64, 8192
 
 
 class Samples(NamedTuple):
@@ -211,13 +216,6 @@ class Relation:
         code_ceiling = jnp.full(num_codes, jnp.nan) if code_ceiling is None else code_ceiling
         chosen = None if chosen is None else jnp.where(ceiling > 0, chosen, jnp.nan)
         return cls(strength, ceiling, fit, code_ceiling, active, chosen, capacity)
-
-
-# Numbers of a block of codes. Temporaries of a block are 4 to 15 times as large, 130 to 500 MB.
-BLOCK_NUMBERS = 1 << 23
-# Codes of a block are no fewer, however many samples there are, and no more: a joint table of 20 bins and 100 classes
-# takes 8 kB.
-FEWEST_CODES, MOST_CODES = 64, 8192
 
 
 def width_of(samples: int, codes: int) -> int:

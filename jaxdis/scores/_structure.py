@@ -93,7 +93,10 @@ class Structure:
         Raises:
           ValueError: as :meth:`of`; for a property without a kind, or kinds on one side only.
         """
-        names = _numbered("objects", "object", objects)
+        if isinstance(objects, int | np.integer):
+            names = [f"object {i + 1}" for i in range(checked_value("objects", Units, objects))]
+        else:
+            names = list(_words("objects", objects))
         properties, background = _words("properties", properties), _words("background", background)
         slots = checked_value("slots", Units, slots)
         if kinds is not None and not isinstance(kinds, Mapping):
@@ -164,13 +167,6 @@ def _words(name: str, words) -> tuple[str, ...]:
     if entries is None:
         raise ValueError(f"{name}: must be a sequence of names, got {shown(words)}")
     return tuple(checked_value(name, str, word) for word in entries)
-
-
-def _numbered(name: str, kind: str, given) -> list[str]:
-    """Names, or ``kind 1``, ``kind 2``, … for a number."""
-    if isinstance(given, int | np.integer):
-        return [f"{kind} {i + 1}" for i in range(checked_value(name, Units, given))]
-    return list(_words(name, given))
 
 
 def _labels(side: str, rows, levels) -> tuple[tuple[str, ...], ...]:

@@ -21,6 +21,7 @@ from jaxdis.scores._structure import Levels, Side, Structure
 # Strengths below this share of the largest of their factor are noise (Dang-Nhu 2022, App. C.4).
 NOISE = 0.03
 
+Of = Literal["completeness", "disentanglement"]
 Mask = Bool[Array | np.ndarray, "_"]
 
 
@@ -71,7 +72,11 @@ def project(
     Reference: Dang-Nhu 2022, §3.2.
     """
     _check(strength, structure, codes=codes, factors=factors)
-    kept = _kept(jnp.maximum(strength, 0.0), codes, factors)
+    kept = jnp.maximum(strength, 0.0)
+    if codes is not None:
+        kept = jnp.where(jnp.asarray(codes)[:, None], kept, 0.0)
+    if factors is not None:
+        kept = jnp.where(jnp.asarray(factors)[None], kept, 0.0)
     rows = structure.groups("codes", levels).indicator
     columns = structure.groups("factors", levels).indicator
     return safe_divide(jnp.einsum("du,dk,kv->uv", rows, kept, columns, precision="highest"), kept.sum())
@@ -197,14 +202,6 @@ def score_of(
     return StructuredScore(jnp.clip(d, 0.0, 1.0), jnp.clip(c, 0.0, 1.0), per_row, per_column, joint)
 
 
-def _kept(strength, codes, factors):
-    if codes is not None:
-        strength = jnp.where(jnp.asarray(codes)[:, None], strength, 0.0)
-    if factors is not None:
-        strength = jnp.where(jnp.asarray(factors)[None], strength, 0.0)
-    return strength
-
-
 def _check(strength, structure: Structure, **masks) -> None:
     if strength.shape != (len(structure.codes), len(structure.factors)):
         raise ValueError(f"strength: must have the shape of the structure ({structure.summary}), got {strength.shape}")
@@ -215,9 +212,6 @@ def _check(strength, structure: Structure, **masks) -> None:
 def _check_mask(name: str, mask, count: int) -> None:
     if mask is not None and mask.shape != (count,):
         raise ValueError(f"{name}: must have shape [{count}], got {mask.shape}")
-
-
-Of = Literal["completeness", "disentanglement"]
 
 
 class LowerBound(NamedTuple):

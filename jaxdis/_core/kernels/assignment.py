@@ -61,7 +61,10 @@ def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method:
     # Costs more than any detour: more than the largest total of allowed pairs can exceed the smallest.
     highest, lowest = finite.max(axis=(1, 2)), finite.min(axis=(1, 2))
     forbidden = highest + (highest - lowest + 1.0) * min(r, c)
-    rows, columns = pairs_of(jnp.where(allowed, finite, forbidden[:, None, None]), form=_resolve(method, costs))
+    if method == "auto":
+        medium = max(r, c) >= CALLBACK_FROM_SIDE and costs.size <= CALLBACK_MAX_SIZE
+        method = "scipy" if medium and on_cpu() else "optax"
+    rows, columns = pairs_of(jnp.where(allowed, finite, forbidden[:, None, None]), form=method)
 
     def placed(allowed, rows, columns):
         taken = allowed[rows, columns]
@@ -94,13 +97,6 @@ def _assign_best_rows(costs: Float[Array, "t r c"], method: Solver) -> Assignmen
         return Assignment(column, jnp.where(found.row >= 0, rows[found.row], -1))
 
     return jax.vmap(placed)(best, found)
-
-
-def _resolve(method: Solver, costs: jax.Array) -> str:
-    if method != "auto":
-        return method
-    large = max(costs.shape[1:]) >= CALLBACK_FROM_SIDE
-    return "scipy" if large and costs.size <= CALLBACK_MAX_SIZE and on_cpu() else "optax"
 
 
 def _pairs_by_optax(costs):

@@ -4,6 +4,7 @@ On CPU, samples are added to cells one by one, table by table, which stay in cac
 that both have. On accelerators, where such updates wait for one another, a table is a product of one-hot matrices.
 """
 
+import functools
 import math
 
 import jax
@@ -31,7 +32,8 @@ def _joint_by_scatter(
     """One scalar update per sample, code and group of factors; one code at a time."""
     groups = group_factors(sizes)
     widths = [math.prod(sizes[j] for j in group) for group in groups]
-    columns = [_mixed_radix(classes, sizes, group) for group in groups]
+    zero = jnp.zeros(len(classes), jnp.int32)  # several factors' values as one number
+    columns = [functools.reduce(lambda number, j: number * sizes[j] + classes[:, j], group, zero) for group in groups]
     values = jnp.int32(1) if weights is None else weights
 
     def one_code(bin_of_sample):
@@ -45,14 +47,6 @@ def _joint_by_scatter(
         for axis, j in enumerate(group):
             marginals[j] = cells.sum(axis=tuple(2 + other for other in range(len(group)) if other != axis))
     return jnp.concatenate([marginals[j] for j in range(len(sizes))], axis=2).astype(jnp.float32)
-
-
-def _mixed_radix(classes, sizes, group) -> Int[Array, " n"]:
-    """Several factors' values as one number."""
-    number = jnp.zeros(classes.shape[0], jnp.int32)
-    for j in group:
-        number = number * sizes[j] + classes[:, j]
-    return number
 
 
 def group_factors(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -253,9 +253,13 @@ def _convolution_by_patches(images: Images, kernel: Weights, strides, padding, *
     window = _window(images, kernel, strides, padding)
     if window.stride == 1 or window.size % 2:
         return patches.shrink(images, kernel, window)
-    # Blocks of 2 × 2 pixels as channels: a convolution of half the size with stride 1.
+    # Blocks of 2 × 2 pixels as channels, in the order (row, column, channel): a convolution of half the size with
+    # stride 1.
     half, (inputs, outputs) = window.size // 2, kernel.shape[2:]
-    blocks = space_to_depth(_padded(window, images))
+    padded = _padded(window, images)
+    n, h, w, _ = padded.shape
+    blocks = padded.reshape(n, h // 2, 2, w // 2, 2, inputs).transpose(0, 1, 3, 2, 4, 5)
+    blocks = blocks.reshape(n, h // 2, w // 2, 4 * inputs)
     kernel = kernel.reshape(half, 2, half, 2, inputs, outputs).transpose(0, 2, 1, 3, 4, 5)
     kernel = kernel.reshape(half, half, 4 * inputs, outputs)
     return patches.shrink(blocks, kernel, Window(half, 1, (0, 0), blocks.shape[1:3], window.small, _precision()))
@@ -336,13 +340,6 @@ def enlarged(images: Images) -> Float[Array, "n y x c"]:
     n, h, w, c = images.shape
     twice = jnp.broadcast_to(images[:, :, None, :, None], (n, h, 2, w, 2, c))
     return twice.reshape(n, 2 * h, 2 * w, c)
-
-
-def space_to_depth(images: Images) -> Float[Array, "n y x e"]:
-    """Blocks of 2 × 2 pixels as channels, in the order (row, column, channel): ``[n, h/2, w/2, 4c]``."""
-    n, h, w, c = images.shape
-    blocks = images.reshape(n, h // 2, 2, w // 2, 2, c).transpose(0, 1, 3, 2, 4, 5)
-    return blocks.reshape(n, h // 2, w // 2, 4 * c)
 
 
 def pooled_convolution(images: Images, kernel: Float[Array, "3 3 c o"], *_, **__) -> Maps:

@@ -11,7 +11,8 @@ from jaxdis._core.platforms import Kernel
 LANES = 128
 
 
-def _read(array, *places):
+def read(array, *places):
+    """Entries, or rows, at places along the first axes; also on TPUs one after another."""
     return array.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
@@ -30,11 +31,11 @@ def _read_in_rows(array, *places):
         return _read_in_rows(array, *(place.T[None] for place in places))[0].T
     width, kind = places[0].shape[-1], array.dtype
     array = array if kind.itemsize >= 4 else array.astype(jnp.int32)
-    return _read(_filled(array), *map(_filled, places))[..., :width].astype(kind)
+    return read(_filled(array), *map(_filled, places))[..., :width].astype(kind)
 
 
 # ``entries_at(array, *places [..., m]) -> [..., m]``: entries at places within an array, one for each of its axes.
-entries_at = Kernel(cpu=_read, accelerator=_read, tpu=_read_in_rows)
+entries_at = Kernel(cpu=read, accelerator=read, tpu=_read_in_rows)
 
 
 def at_places(array, index):
@@ -42,7 +43,7 @@ def at_places(array, index):
     places = index if isinstance(index, tuple) else (index,)
     if len(places) == array.ndim:
         return entries_at(array, *places)
-    return _read(array, *places)
+    return read(array, *places)
 
 
 def _spread(entries: Shaped[Array, " m"], places: Int[Array, " m"], size: int):

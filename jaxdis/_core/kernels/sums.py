@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt
 
+from jaxdis._core.kernels.entries import read
 from jaxdis._core.loops import each
 from jaxdis._core.platforms import Kernel
 
@@ -209,8 +210,8 @@ def _variances(codes: Float[Array, "n d"], rows: Int[Array, "b t"]) -> Float[Arr
     table = _in_lines(codes)
 
     def within(rows):
-        mean = _summed(lambda row: _at(table, row), rows) / len(rows)
-        squares = _summed(lambda row: (_at(table, row) - mean) ** 2, rows)
+        mean = _summed(lambda row: read(table, row), rows) / len(rows)
+        squares = _summed(lambda row: (read(table, row) - mean) ** 2, rows)
         return squares[:, : codes.shape[1]] / (len(rows) - 1)
 
     return _in_chunks(within, rows)
@@ -224,7 +225,7 @@ def _distances(codes: Float[Array, "n d"], rows: Int[Array, "b t"], partners: In
     table = _in_lines(codes)
 
     def of_pairs(pairs):
-        total = _summed(lambda pair: jnp.abs(_at(table, pair[0]) - _at(table, pair[1])), pairs)
+        total = _summed(lambda pair: jnp.abs(read(table, pair[0]) - read(table, pair[1])), pairs)
         return total[:, : codes.shape[1]] / len(pairs[0])
 
     return _in_chunks(of_pairs, (rows, partners))
@@ -238,10 +239,6 @@ distances_in_batches = Kernel(cpu=_distances, accelerator=_distances)
 def _in_lines(codes: Float[Array, "n d"]) -> Float[Array, "n w"]:
     """Codes, followed by zeros up to whole cache lines."""
     return jnp.pad(codes, ((0, 0), (0, -codes.shape[1] % LINE)))
-
-
-def _at(table: Float[Array, "n w"], rows: Int[Array, " c"]) -> Float[Array, "c w"]:
-    return table.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def _summed(term, batches):
