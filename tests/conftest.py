@@ -1,6 +1,8 @@
 """Strict numerics for every test: no silent promotion, one compilation cache for all runs."""
 
 import collections
+import contextlib
+import ctypes
 import gc
 import inspect
 import itertools
@@ -132,7 +134,7 @@ def let_programs_go():
     """A process has a limit of memory maps, and every compiled program holds some."""
     yield
     if next(TESTS) % BETWEEN == 0 and runtime.forget_programs_if_many():
-        gc.collect()
+        return_memory()
 
 
 # Files share programs until a worker holds so much: two workers fit a machine of 8 GB.
@@ -145,6 +147,14 @@ def resident_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
     except OSError:
         return 0
+
+
+def return_memory():
+    """Free what nothing refers to. Without the trim, glibc keeps two thirds of it for later, and a worker that once held
+    too much would make all programs anew in each of its other files."""
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # not Linux, or another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 # The programs that the file at hand has compiled, by name.
@@ -170,7 +180,7 @@ def programs_of_file(request):
     yield
     if resident_bytes() > MOST_BYTES:
         jax.clear_caches()
-        gc.collect()
+        return_memory()
     file, count = request.node.nodeid, PROGRAMS.total()
     budget = BUDGETS.get(file, FEW)
     others = {"JAXDIS_TESTS", "JAX_ENABLE_X64", platforms.FORMS_VARIABLE} & set(os.environ)
