@@ -47,6 +47,8 @@ def zoo(tmp_path) -> Path:
 def in_process(monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     monkeypatch.setenv("COLUMNS", "100")
+    forest = jaxdis.METRICS["dci_forest"]
+    monkeypatch.setitem(jaxdis.METRICS, "dci_forest", forest.with_options(trees=4))
 
 
 @pytest.fixture
