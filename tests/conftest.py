@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import ctypes
+import functools
 import gc
 import inspect
 import itertools
@@ -84,14 +85,15 @@ def pytest_collection_modifyitems(items):
         cases = SLOW.get(item.location[0], {}).get(item.originalname, ())
         if cases == "all" or (cases and item.callspec.id in cases):
             item.add_marker(pytest.mark.slow)
-        if reads_recorded_values(item):
+        if reads_recorded_values(item.module, item.function):
             item.add_marker(pytest.mark.golden)
 
 
-def reads_recorded_values(item) -> bool:
-    """Whether the test names recorded values, or the functions of :mod:`tests.golden_values` that read them."""
-    readers = {name for name, value in vars(item.module).items() if getattr(value, "__module__", "") == GOLDEN_VALUES}
-    source = inspect.getsource(item.function) if readers else ""
+@functools.cache
+def reads_recorded_values(module, function) -> bool:
+    """Whether a test names recorded values, or the functions of :mod:`tests.golden_values` that read them."""
+    readers = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == GOLDEN_VALUES}
+    source = inspect.getsource(function) if readers else ""
     return any(re.search(rf"\b{name}\b", source) for name in {"GOLDEN", *readers})
 
 
