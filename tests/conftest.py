@@ -152,8 +152,11 @@ def resident_bytes() -> int:
 
 
 def return_memory():
-    """Free what nothing refers to. Without the trim, glibc keeps two thirds of it for later, and a worker that once held
-    too much would make all programs anew in each of its other files."""
+    """Free what nothing refers to.
+
+    Without the trim, the C library keeps it for later: a worker that once held too much would clear its caches after
+    each of its other files, and make the programs that they share anew.
+    """
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # not Linux, or another C library
         ctypes.CDLL("libc.so.6").malloc_trim(0)
