@@ -67,9 +67,8 @@ def test_a_terminal_shows_scores_while_others_are_computed(codes_file, monkeypat
     table, meanwhile = (re.sub(r"\x1b\[[\d;?]*\w", "", shown[error].file.getvalue()) for error in (False, True))
     assert "4 members" in table
     assert re.search(r"mcc +0\.\d{3} ± 0\.\d{3}", meanwhile)
-    assert re.search(
-        r"2/3 metrics .*; now dci:splitter=histogram:stages=8:depth=1", meanwhile
-    )  # while the trees are fitted
+    # While the trees are fitted.
+    assert re.search(r"2/3 metrics .*; now dci:splitter=histogram:stages=8:depth=1", meanwhile)
     assert meanwhile.index("mcc") < meanwhile.index("disentanglement")
 
 
