@@ -63,12 +63,11 @@ def test_a_terminal_shows_scores_while_others_are_computed(codes_file, monkeypat
 
     shown = {error: Console(file=io.StringIO(), force_terminal=error, width=100) for error in (False, True)}
     monkeypatch.setattr("jaxdis.cli._terminal.console", lambda *, error=False: shown[error])
-    main(["score", str(codes_file), "--metrics", "mcc", "dci:splitter=histogram:stages=8:depth=1", "mig"])
+    main(["score", str(codes_file), "--metrics", "mcc", "dci:splitter=histogram:stages=20", "mig"])
     table, meanwhile = (re.sub(r"\x1b\[[\d;?]*\w", "", shown[error].file.getvalue()) for error in (False, True))
     assert "4 members" in table
     assert re.search(r"mcc +0\.\d{3} ± 0\.\d{3}", meanwhile)
-    # While the trees are fitted.
-    assert re.search(r"2/3 metrics .*; now dci:splitter=histogram:stages=8:depth=1", meanwhile)
+    assert re.search(r"2/3 metrics .*; now dci:splitter=histogram:stages=20", meanwhile)  # while the trees are fitted
     assert meanwhile.index("mcc") < meanwhile.index("disentanglement")
 
 
