@@ -1,6 +1,9 @@
 """Strict numerics for every test: no silent promotion, one compilation cache for all runs."""
 
 import collections
+import contextlib
+import ctypes
+import functools
 import gc
 import inspect
 import itertools
@@ -82,14 +85,15 @@ def pytest_collection_modifyitems(items):
         cases = SLOW.get(item.location[0], {}).get(item.originalname, ())
         if cases == "all" or (cases and item.callspec.id in cases):
             item.add_marker(pytest.mark.slow)
-        if reads_recorded_values(item):
+        if reads_recorded_values(item.module, item.function):
             item.add_marker(pytest.mark.golden)
 
 
-def reads_recorded_values(item) -> bool:
-    """Whether the test names recorded values, or the functions of :mod:`tests.golden_values` that read them."""
-    readers = {name for name, value in vars(item.module).items() if getattr(value, "__module__", "") == GOLDEN_VALUES}
-    source = inspect.getsource(item.function) if readers else ""
+@functools.cache
+def reads_recorded_values(module, function) -> bool:
+    """Whether a test names recorded values, or the functions of :mod:`tests.golden_values` that read them."""
+    readers = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == GOLDEN_VALUES}
+    source = inspect.getsource(function) if readers else ""
     return any(re.search(rf"\b{name}\b", source) for name in {"GOLDEN", *readers})
 
 
@@ -132,7 +136,7 @@ def let_programs_go():
     """A process has a limit of memory maps, and every compiled program holds some."""
     yield
     if next(TESTS) % BETWEEN == 0 and runtime.forget_programs_if_many():
-        gc.collect()
+        return_memory()
 
 
 # Files share programs until a worker holds so much: two workers fit a machine of 8 GB.
@@ -145,6 +149,17 @@ def resident_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
     except OSError:
         return 0
+
+
+def return_memory():
+    """Free what nothing refers to.
+
+    Without the trim, the C library keeps it for later: a worker that once held too much would clear its caches after
+    each of its other files, and make the programs that they share anew.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # not Linux, or another C library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 # The programs that the file at hand has compiled, by name.
@@ -170,7 +185,7 @@ def programs_of_file(request):
     yield
     if resident_bytes() > MOST_BYTES:
         jax.clear_caches()
-        gc.collect()
+        return_memory()
     file, count = request.node.nodeid, PROGRAMS.total()
     budget = BUDGETS.get(file, FEW)
     others = {"JAXDIS_TESTS", "JAX_ENABLE_X64", platforms.FORMS_VARIABLE} & set(os.environ)

@@ -36,7 +36,7 @@ PROGRAMS = {
     "notebooks/first_look.md": {},
     "notebooks/loggers.md": {},
     "notebooks/my_codes.md": {"(10_000, 3)": "(500, 3)", "10_000, 10": "500, 10"},
-    "notebooks/my_encoder.md": {},
+    "notebooks/my_encoder.md": {'("mig", "mcc", "irs")': '("mig", "mcc")'},
     "notebooks/my_table.md": {},
     "notebooks/thousands.md": {},
 }

@@ -230,7 +230,7 @@ def test_weights_agree_with_scikit_learn(splitter):
         jnp.asarray(codes[300:]),
         stages=10,
         splitter=splitter,
-        max_bins=4000,
+        max_bins=400,
         weights=jnp.asarray(weights),
     )
     for j in range(len(sizes)):

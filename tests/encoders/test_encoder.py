@@ -1,6 +1,7 @@
 """Scores of encoders: of JAX, of NumPy, of several members, with real interventions."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -315,9 +316,10 @@ def test_a_flax_module_comes_with_its_variables():
             return linen.Dense(3)(flat(images))
 
     pair = (Flat(), {"params": {"Dense_0": variables["params"]}})
-    expected = jaxdis.evaluate_encoder(lambda images: module.apply(variables, flat(images)), (SPACE, render), "mig")
-    assert jaxdis.evaluate_encoder(pair, (SPACE, render), "mig")["mig"] == expected["mig"]
-    both = jaxdis.evaluate_encoder([pair, pair[0].bind(pair[1])], (SPACE, render), "mig")
+    scored = functools.partial(jaxdis.evaluate_encoder, data=(SPACE, render), metrics="mig", **HOW)
+    expected = scored(lambda images: module.apply(variables, flat(images)))
+    assert scored(pair)["mig"] == expected["mig"]
+    both = scored([pair, pair[0].bind(pair[1])])
     np.testing.assert_array_equal(both["mig"], expected["mig"])
     with pytest.raises(ValueError, match=r"encode: must be a pair \(module, variables\) of a Flax module"):
         jaxdis.evaluate_encoder(Flat(), (SPACE, render), "mig")

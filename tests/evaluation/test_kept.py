@@ -93,13 +93,14 @@ def test_what_a_metric_does_not_read_is_no_part_of_its_identity(tmp_path, comput
 
 
 def test_members_draw_by_their_numbers(tmp_path, computed):
-    kept = evaluate(CODES[:2], VALUES, "dci_forest", 0, store=tmp_path)
+    forest = {"forest": METRICS["dci_forest"].with_options(trees=2, depth=2, choose_depth=False)}
+    kept = evaluate(CODES[:2], VALUES, forest, 0, store=tmp_path)
     computed.clear()
-    again = evaluate(CODES[1:2], VALUES, "dci_forest", 0, store=tmp_path, numbers=[1])
-    assert again["dci_forest.completeness"] == kept["dci_forest.completeness"][1]
+    again = evaluate(CODES[1:2], VALUES, forest, 0, store=tmp_path, numbers=[1])
+    assert again["forest.completeness"] == kept["forest.completeness"][1]
     assert computed == []
-    evaluate(CODES[1:2], VALUES, "dci_forest", 0, store=tmp_path)  # number 0 draws others
-    assert computed == [("dci_forest", 1)]
+    evaluate(CODES[1:2], VALUES, forest, 0, store=tmp_path)  # number 0 draws others
+    assert computed == [("forest", 1)]
 
 
 def test_factors_that_lack_values(tmp_path, computed):

@@ -9,7 +9,8 @@ import pytest
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.cli import main
 from jaxdis.evaluation._arrays_file import in_words
-from jaxdis.evaluation._notes import Known, notes_of
+from jaxdis.evaluation._notes import Known, notes_of, notes_on_codes
+from jaxdis.evaluation._request import Request
 
 RNG = np.random.default_rng(0)
 PLAIN = [Known("shape", 3, 3, math.log(3)), Known("size", 4, 4, math.log(4))]
@@ -121,7 +122,7 @@ def test_no_text_grows_with_the_number_of_factors(tmp_path, capsys, monkeypatch)
     lengths = []
     for k in (30, 60):
         codes, factors = many_factors(k)
-        scores = evaluate(codes, factors, ["mcc", "mig"])
+        scores = evaluate(codes, factors, "mcc")
         lengths.append([max(len(note) for _, note in scores.notes), len(repr(scores)), len(in_words(factors))])
         assert any("latent_4" in note and f"{k - 4 - 8} more" in note for _, note in scores.notes)
         with pytest.warns(RuntimeWarning) as told:
@@ -141,16 +142,16 @@ def test_no_text_grows_with_the_number_of_factors(tmp_path, capsys, monkeypatch)
 
 
 def test_many_factors_with_many_classes_are_noted_once():
-    values = np.random.default_rng(0).integers(0, 50, (2000, 30))
-    scores = evaluate(values[:, :2].astype(float), values, "mig")
-    found = [note for _, note in scores.notes if "more classes than 20 bins hold" in note]
+    many = [Known(f"factor_{j}", 50, 50, math.log(50)) for j in range(30)]
+    found = [note for note in notes("mig", factors=many, samples=2000) if "more classes than 20 bins hold" in note]
     assert len(found) == 1
     assert "factor_7 and 22 more" in found[0]
 
 
 def told(codes, values, metrics, *words):
-    """The metrics in whose notes all words occur."""
-    notes = evaluate(codes, values, metrics).notes
+    """The metrics in whose notes on codes all words occur; nothing is computed."""
+    request = Request.of(codes, values, metrics)
+    notes = notes_on_codes(request.plan, request.members)
     return [name for name, text in notes if all(word in text for word in words)]
 
 
@@ -165,7 +166,9 @@ def test_whole_numbers_that_bins_merge_are_noted():
         assert told(given, values, family, "20 bins merge up to 256 whole numbers", "bins=256") == binned
     exact = {"mig": METRICS["mig"].with_options(bins=256)}
     assert told(codes, values, exact, "whole numbers") == []
-    assert evaluate(codes, values, exact)["mig"] > 0.8 > 0.5 > evaluate(codes, values, "mig")["mig"]
+    merged = evaluate(codes, values, "mig")
+    assert evaluate(codes, values, exact)["mig"] > 0.8 > 0.5 > merged["mig"]
+    assert [name for name, text in merged.notes if "20 bins merge up to 256 whole numbers" in text] == ["mig"]
     for other in (codes + RNG.normal(size=codes.shape), values, RNG.permutation(6000).reshape(3000, 2)):
         assert told(other, values, family, "whole numbers") == []
 

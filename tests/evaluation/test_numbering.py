@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import Factors, evaluate, relate
+from jaxdis import RELATIONS, Factors, evaluate, relate
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._run import shared_by, stages_of
 from jaxdis.metrics._plan import plan_of
@@ -61,7 +61,8 @@ def test_continuous_factors_stay_beside_numbered_ones():
 
 
 def test_a_relation_of_its_own_and_a_function_of_a_user():
-    plain, gaps = (relate(CODES, factors, "boosted_trees").strength for factors in (VALUES, GAPS[VALUES]))
+    trees = RELATIONS["boosted_trees"].with_options(splitter="histogram", stages=2, depth=1)
+    plain, gaps = (relate(CODES, factors, trees).strength for factors in (VALUES, GAPS[VALUES]))
     np.testing.assert_array_equal(plain, gaps)
 
     def largest(codes, factors):

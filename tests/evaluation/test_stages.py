@@ -93,10 +93,10 @@ def test_programs_serve_every_plan(arrays):
     """When metrics of other functions join or leave a plan, nothing is compiled again, and no number changes."""
     codes, values = arrays
     jax.clear_caches()
-    whole = evaluate(codes, values, ("mig", "snc", "sap_r2"))
+    whole = evaluate(codes, values, ("mig", "monotonicity", "sap_r2"))
     compiled = executor._run._cache_size()
     assert compiled == 3
-    for part in (("mig",), ("sap_r2", "mig"), ("snc",)):
+    for part in (("mig",), ("sap_r2", "mig"), ("monotonicity",)):
         scores = evaluate(codes, values, part)
         for column in scores:
             np.testing.assert_array_equal(scores[column], whole[column])

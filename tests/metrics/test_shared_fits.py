@@ -14,7 +14,7 @@ from jaxdis.metrics import _downstream as downstream
 from jaxdis.metrics import _probe_accuracy as probes
 from tests.programs import compiled_whole
 
-SIZES, OPTIONS = (20, 200), {"splitter": "histogram", "stages": 3, "depth": 2}
+SIZES, OPTIONS = (20, 200), {"splitter": "histogram", "stages": 2, "depth": 1}
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ def toy(start: int = 1) -> Paper:
 
     return Paper(
         "jaxdis.papers.locatello2020",
-        lambda size, sources: {"zoo": tiny(seeds=2)},
+        lambda size, sources: {"zoo": tiny()},
         content,
         lambda size: {"piece": Piece(counted, (("start", start),))},
     )

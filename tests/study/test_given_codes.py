@@ -47,6 +47,8 @@ def zoo(tmp_path) -> Path:
 def in_process(monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     monkeypatch.setenv("COLUMNS", "100")
+    forest = jaxdis.METRICS["dci_forest"]
+    monkeypatch.setitem(jaxdis.METRICS, "dci_forest", forest.with_options(trees=4))
 
 
 @pytest.fixture
@@ -70,8 +72,8 @@ def files_of(folder: Path) -> dict[str, Path]:
     return {path.name: path for path in sorted(folder.glob("*.npz"))}
 
 
-def score(zoo: Path, out: Path, *options: str, code: int = 0) -> list[dict]:
-    assert main(["score", f"{zoo}/*.npz", "--out", str(out), "--metrics", *METRICS, *options]) == code
+def score(zoo: Path, out: Path, *options: str, code: int = 0, metrics=METRICS) -> list[dict]:
+    assert main(["score", f"{zoo}/*.npz", "--out", str(out), "--metrics", *metrics, *options]) == code
     return list(csv.DictReader((out / "results.csv").read_text().splitlines()))
 
 
@@ -152,7 +154,7 @@ def test_files_that_cannot_be_scored_are_named_and_others_are_scored(zoo, tmp_pa
     np.savez(zoo / "short.npz", codes=np.zeros((3, 2), np.float32), factors=VALUES)
     np.savez(zoo / "wide.npz", codes=np.eye(150, 5, dtype=np.float32), factors=VALUES)
     (zoo / "torn.npz").write_bytes((zoo / "run1.npz").read_bytes()[:900])
-    rows = score(zoo, tmp_path / "out", code=2)
+    rows = score(zoo, tmp_path / "out", code=2, metrics=["mig"])
     assert [row["member"] for row in rows] == [*(f"run{number}.npz" for number in range(6)), "wide.npz"]
     error = capsys.readouterr().err
     assert "2 of 9 files were not scored" in error
@@ -178,9 +180,11 @@ def test_files_of_several_members_and_of_groups(tmp_path):
     zoo = write_zoo(tmp_path / "zoo", 1, episode=np.arange(150) // 10)
     one = np.load(zoo / "run0.npz")["codes"]
     np.savez(zoo / "two.npz", codes=np.stack([one, -one]), factors=VALUES, episode=np.arange(150) // 10)
-    rows = score(zoo, tmp_path / "out", "--groups", "episode", "--test", str(zoo / "run0.npz"), code=2)
+    metrics = ("mig", "mcc_test")  # one that splits samples
+    held_out = "--test", str(zoo / "run0.npz")
+    rows = score(zoo, tmp_path / "out", "--groups", "episode", *held_out, code=2, metrics=metrics)
     assert [row["member"] for row in rows] == ["run0.npz"]  # held-out codes of one member do not suit two
-    rows = score(zoo, tmp_path / "out", "--groups", "episode")
+    rows = score(zoo, tmp_path / "out", "--groups", "episode", metrics=metrics)
     assert [row["member"] for row in rows] == ["run0.npz", "two.npz[0]", "two.npz[1]"]
 
 

@@ -159,7 +159,7 @@ def test_chunks_need_not_divide_the_batches(method, representation, monkeypatch)
     codes, values = representation
     call = functools.partial(method, num_train=200, num_eval=107, batch=8)
     found = []
-    for chunk in (7, 101, 307, 5000):  # 307 is prime: chunks of 7 and 101 leave some over
+    for chunk in (7, 307, 5000):  # 307 is prime: chunks of 7 leave some over
         monkeypatch.setattr(sums, "CHUNK", chunk)
         found.append(jax.jit(lambda *args: call(*args))(jax.random.key(0), jnp.asarray(codes), Factors.of(values)))
     for other in found[1:]:
@@ -254,8 +254,9 @@ def test_z_min_variance_of_the_calibration_cases(case):
     standard deviation .05 over permutations, so one seed of one says nothing of one seed of the other.
     """
     expected = np.array(numbers("z_min_variance")["cases"][case]["values"])
-    found = [_z_min_variance(case, seed)[0] for seed in range(12)]
-    if case.startswith("1"):
+    perfect = case.startswith("1")
+    found = [_z_min_variance(case, seed)[0] for seed in range(2 if perfect else 12)]
+    if perfect:
         np.testing.assert_array_equal(found, 1)
         np.testing.assert_array_equal(expected, 1)
     else:

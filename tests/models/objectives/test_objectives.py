@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 from typing import get_args
 
 import jax
@@ -47,6 +48,7 @@ SETTINGS = {
 }
 
 
+@functools.cache
 def fixed():
     """Parameters, images in [0, 1] and the key of the noise."""
     images = jax.random.uniform(jax.random.key(1), (N, 4, 4, 1))
@@ -61,15 +63,21 @@ def opponent():
     return begin(jax.random.key(3), models.Discriminator(2, 5), jnp.zeros((1, D)), scheme="glorot")[0]
 
 
-def value_and_gradient(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", discriminator=()):
-    params, images, key = fixed()
+@functools.cache
+def program(objective: str, estimator: str):
+    """One for all settings of an objective."""
+    _, images, key = fixed()
     method = vae(objective, estimator, discriminator=models.DiscriminatorTraining(network=models.Discriminator(2, 5)))
-    hyper = models.OBJECTIVES[objective].settings(**settings)
 
-    def loss(params, discriminator):
-        return method.loss(params, discriminator, jnp.int32(at_step), key, hyper, images, 40)[0]
+    def loss(params, discriminator, step, hyper):
+        return method.loss(params, discriminator, step, key, hyper, images, 40)[0]
 
-    return jax.jit(jax.value_and_grad(loss))(params, discriminator)
+    return jax.jit(jax.value_and_grad(loss))
+
+
+def value_and_gradient(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", discriminator=()):
+    hyper = jax.tree.map(np.float32, models.OBJECTIVES[objective].settings(**settings))
+    return program(objective, estimator)(fixed()[0], discriminator, np.int32(at_step), hyper)
 
 
 def expected(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", ratio=None):

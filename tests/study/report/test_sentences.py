@@ -52,6 +52,14 @@ def page_of(folder, seeds: int) -> str:
     return re.sub(r"\s+", " ", html.unescape(words))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _words_alone():
+    """Pictures are those of other tests, and take most of the time of a page."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.plots.png", lambda figure: b"")
+        yield
+
+
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
     return page_of(tmp_path_factory.mktemp("report"), seeds=3)
