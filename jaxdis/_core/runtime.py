@@ -14,8 +14,6 @@ from jaxdis._core import programs
 
 # The environment variable that chooses the folder of all caches.
 CACHE_VARIABLE = "JAXDIS_CACHE"
-# Its values that keep nothing.
-OFF = ("off", "0", "none")
 # Compiled programs on disk, and the share of it that is left after some were removed.
 MOST_BYTES = 4 << 30
 KEPT_SHARE = 0.75
@@ -87,7 +85,7 @@ def keep_programs() -> None:
 
 
 def _is_off() -> bool:
-    return os.environ.get(CACHE_VARIABLE, "").lower() in OFF
+    return os.environ.get(CACHE_VARIABLE, "").lower() in ("off", "0", "none")
 
 
 def _usable(folder: Path) -> Path:

@@ -28,7 +28,11 @@ def standardized(columns: Float[Array, "n c"], like: Float[Array, "m c"] | None 
 
 
 def lasso(
-    inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float | Float[Array, ""]
+    inputs: Float[Array, "n d"],
+    targets: Float[Array, "n k"],
+    penalty: float | Float[Array, ""],
+    *,
+    sweeps: int = SWEEPS,
 ) -> Float[Array, "d k"]:
     """Coefficients that minimize ``‖y − X w‖² / 2n + penalty ‖w‖₁`` for each target; center inputs and targets first.
 
@@ -39,7 +43,7 @@ def lasso(
     Reference: Friedman et al. 2010, §2.1 (covariance updates).
     """
     gram, cross = (product_over_samples(inputs, columns) / inputs.shape[0] for columns in (inputs, targets))
-    return _descend(gram, cross, penalty, jnp.zeros_like(cross), SWEEPS)
+    return _descend(gram, cross, penalty, jnp.zeros_like(cross), sweeps)
 
 
 @exact_products

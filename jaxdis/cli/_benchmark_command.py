@@ -73,9 +73,8 @@ class Benchmark:
         for option, given in counts.items():
             for count in given:
                 checked_value(option, Count, count)
-        terminal.check_outputs(
-            {"--out": self.out, "--plot": self.plot, "--html": self.html}, ()
-        )  # before minutes of measuring
+        # Before minutes of measuring.
+        terminal.check_outputs({"--out": self.out, "--plot": self.plot, "--html": self.html}, ())
         if self.plot is not None or self.html is not None:
             terminal.check_pictures()
         if self.target is not None:
