@@ -238,7 +238,7 @@ def test_every_name_is_there_on_first_use():
 
 
 # What may only fall: lower a number when the house gets smaller.
-MOST_LINES, MOST_FILES = 49_484, 209
+MOST_LINES, MOST_FILES = 49_483, 209
 LONGEST_FUNCTION, MANY_LINES, LONG_FUNCTIONS = 60, 50, 8
 MOST_FUNCTIONS, MOST_FILES_OF_A_CALL = 109, 26
 

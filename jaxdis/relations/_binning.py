@@ -44,44 +44,43 @@ def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> 
 def equal_count_bins(
     ordered: Float[Array, "n d"],
     codes: Float[Array, "m d"],
-    bins: int,
+    sizes: tuple[int, ...] | list[int],
+    used=None,
     *,
     weights=None,
-    used: Int[Array, ""] | None = None,
     mode: Dividers = "between",
-):
-    """Cut each code by dividers at every ``1 / bins`` of the samples, near place ``m n / bins`` of its sorted values.
+) -> list[Int[Array, "m d"]]:
+    """Cut each code into each number of bins, by dividers near places ``m n / used`` of the sorted values.
 
     Args:
-      ordered: ``[n, d]``, codes sorted by :func:`jaxdis._core.arrays.sort_columns`, since calls with other ``bins``
-      share it.
-      codes: ``[m, d]`` to be binned, the same samples or held-out ones.
+      ordered: codes sorted by :func:`jaxdis._core.arrays.sort_columns`, since several calls share it.
+      codes: to be binned, the same samples or held-out ones.
+      sizes: numbers of bins, or their upper limits where ``used`` has those known from the data alone.
       weights: ``[n, d]``, weights in sorted order; the dividers are then weighted quantiles.
-      used: the number of bins, if it is only known from the data; ``bins`` is then its upper limit.
       mode: ``"between"``: dividers lie between values (:func:`dividers_at`). ``"code"``: a divider is the value at
-        place ``floor(m n / bins)``, and belongs to the bin above.
+        place ``floor(m n / used)``, and belongs to the bin above.
 
     Returns:
-      ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so a code with ties has bins with unequal counts.
+      Bins from 0 for each size. Ties never straddle a divider, so a code with ties has bins with unequal counts.
     """
-    n = ordered.shape[0]
-    cut = np.arange(1, bins, dtype=np.int32)
+    # One search finds the dividers for all numbers, and compiles once.
+    n, which = ordered.shape[0], np.repeat(np.arange(len(sizes)), np.array(sizes) - 1)
+    cut = np.concatenate([np.arange(1, size, dtype=np.int32) for size in sizes])
+    used = (np.array(sizes, np.int32) if used is None else used)[which]
     if weights is None:
-        place, excess = divided(cut, n, bins if used is None else used)
+        place, excess = divided(cut, n, used)
         dividers = jax.vmap(lambda column: dividers_at(column, place, excess, mode=mode))(ordered.T)
     else:
-        shares = cut.astype(np.float32) / (np.float32(bins) if used is None else used.astype(weights.dtype))
 
         def weighted(column, weights):
             total = jnp.cumsum(weights)
-            goal = shares * total[-1]
+            goal = cut.astype(np.float32) / used.astype(weights.dtype) * total[-1]
             place = jnp.minimum(jnp.searchsorted(total, goal, side="right"), n - 1).astype(jnp.int32)
             return dividers_at(column, place, goal - (total[place] - weights[place]), weights, mode=mode)
 
         dividers = jax.vmap(weighted)(ordered.T, weights.T)
-    if used is not None:
-        dividers = jnp.where((cut < used)[None], dividers, jnp.inf)
-    return count_dividers(codes.T, dividers).T
+    dividers = jnp.where((cut < used)[None], dividers, jnp.inf)
+    return [count_dividers(codes.T, dividers[:, which == i]).T for i in range(len(sizes))]
 
 
 def dividers_at(

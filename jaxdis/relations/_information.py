@@ -120,19 +120,19 @@ def mutual_information_equal_count(
     else:
         order = stable_order(ordered_keys(codes.T)).T
         ordered, ordered_weights = jnp.take_along_axis(codes, order, axis=0), weights[order]
-    columns: list = [None] * len(sizes)
-    seen = class_counts(classes, sizes, weights)
-    # Factors whose bins depend on the data stand alone.
-    for group in [list(range(len(sizes)))] if bins else [[j] for j in range(len(sizes))]:
+    # Without a number of bins, each factor has as many as classes that occur.
+    groups = [range(len(sizes))] if bins else [[j] for j in range(len(sizes))]
+    counts = (bins,) if bins else sizes
+    seen = (class_counts(classes, sizes, weights) > 0).sum(axis=1, dtype=jnp.int32)
+    used = None if bins else jnp.maximum(seen, 1)
+    numbers = equal_count_bins(ordered, codes, counts, used, weights=ordered_weights, mode=mode)
+    columns: list = []
+    for group, count, number in zip(groups, counts, numbers, strict=True):
         group_sizes = tuple(sizes[j] for j in group)
-        count = bins or group_sizes[0]
-        used = None if bins else jnp.maximum((seen[group[0]] > 0).sum(dtype=jnp.int32), 1)
-        number = equal_count_bins(ordered, codes, count, weights=ordered_weights, used=used, mode=mode)
         number, count = _apart(zero, codes, number, count)
         table = joint_tables(number, count, classes[:, np.array(group)], group_sizes, weights=weights, form=method)
-        estimates = information_of_tables(table, group_sizes, correction)
-        for position, j in enumerate(group):
-            columns[j] = (estimates[0][:, position], estimates[1][position], estimates[2])
+        strength, ceiling, code_ceiling = information_of_tables(table, group_sizes, correction)
+        columns += [(strength[:, i], ceiling[i], code_ceiling) for i in range(len(group))]
     strength, ceiling, (code_ceiling, *_) = zip(*columns, strict=True)
     capacity = math.log((bins or sizes[0]) + (zero == "bin"))
     known = {"active": active, "finite": finite_codes(codes), "capacity": capacity}

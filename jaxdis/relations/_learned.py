@@ -292,11 +292,11 @@ def threshold_accuracy(
       matches intervals and classes one to one.
     """
     classes, sizes = factor_classes(factors, bins or 20)
-    ordered = sort_columns(codes)
+    counts = sorted({bins or size for size in sizes})
+    numbers = dict(zip(counts, equal_count_bins(sort_columns(codes), codes, counts), strict=True))
     columns = []
     for j, size in enumerate(sizes):
-        number = equal_count_bins(ordered, codes, bins or size)
-        table = joint_tables(number, bins or size, classes[:, np.array([j])], (size,))
+        table = joint_tables(numbers[bins or size], bins or size, classes[:, np.array([j])], (size,))
         columns.append(table.max(axis=2).sum(axis=1) / codes.shape[0])
     several = jnp.array([classes[:, j].max() > classes[:, j].min() for j in range(len(sizes))]).astype(jnp.float32)
     return Relation.of(jnp.stack(columns, axis=1), several, active=active, finite=finite_codes(codes))

@@ -173,7 +173,8 @@ def test_constant_codes_score_what_the_contract_says(share):
     values = (np.arange(2000) < 2000 * share).astype(int)[:, None]
     codes = np.ones((2000, 2), np.float32)
     assert score(codes, values)["snc"] == pytest.approx((1 - 2 * share) / (2 * (1 - share)), abs=1e-6)
-    assert score(codes, values, chance="majority")["snc"] == pytest.approx(0, abs=1e-6)
+    # Accuracy and the share of the class may differ in the last place.
+    assert score(codes, values, chance="majority")["snc"] == pytest.approx(0, abs=2**-24 / share)
     assert score(values + 0.1, values, chance="majority")["snc"] == 1
 
 
