@@ -1,6 +1,7 @@
 """Each paper is run at toy size, to its page: what is written is whole, whatever the numbers."""
 
 import csv
+import dataclasses
 import functools
 import re
 
@@ -9,9 +10,10 @@ import pytest
 from jaxdis.papers import PAPERS
 from jaxdis.papers.dangnhu2022 import _run as dangnhu2022
 from jaxdis.papers.eastwood2018 import _run as eastwood2018
+from jaxdis.papers.harness import _paper as harness_paper
 from jaxdis.papers.harness import _verdict as verdict
 from jaxdis.papers.harness._paper import Paper, Piece, reproduce
-from jaxdis.papers.harness._scale import Scale
+from jaxdis.papers.harness._scale import Scale, scaled
 from jaxdis.papers.julka2024 import _run as julka2024
 from jaxdis.papers.locatello2020 import _run as locatello2020
 from jaxdis.papers.mahon2024 import _run as mahon2024
@@ -76,13 +78,36 @@ def test_a_page_is_made_of_what_is_run(key, toy, tmp_path):
     assert reproduce(again, tmp_path).read_bytes() == before
 
 
+# Images of an update: all loops over parts of a batch still turn twice.
+FEW_IMAGES = 8
+# WeakDE would encode up to 30,720.
+FEW_LABELLED = 64
+
+
+def in_small_batches(study, scale):
+    """The study at a scale, whose methods have their own networks but see few images in an update."""
+    study = scaled(study, scale)
+    if study is None or not hasattr(study, "trainings"):
+        return study
+    few = {"batch_size": FEW_IMAGES, "num_labelled": FEW_LABELLED}
+    trainings = []
+    for training in study.trainings:
+        fields = {field.name for field in dataclasses.fields(training.config.method)}
+        method = dataclasses.replace(training.config.method, **{name: few[name] for name in few.keys() & fields})
+        trainings.append(dataclasses.replace(training, config=dataclasses.replace(training.config, method=method)))
+    return dataclasses.replace(study, trainings=tuple(trainings))
+
+
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("key", PAPERS)
 def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):
-    """Every model, data set and metric of the paper's size, with two updates."""
+    """Every model, data set and metric of the paper's size, with two updates of a few images."""
     monkeypatch.setattr(verdict, "REPLICATES", 10)
-    # WeakDE encodes up to 30,720 labelled images: 15 of its trainings, of 105, would take most of an hour.
-    monkeypatch.setattr(mahon2024, "whole_study", functools.partial(mahon2024.whole_study, combinations=1))
+    monkeypatch.setattr(harness_paper, "scaled", in_small_batches)
+    # Three strengths of six, which differ in a number that a program is given.
+    monkeypatch.setattr(locatello2020, "SWEEP", locatello2020.SMALL_SWEEP)
+    # 15 trainings of WeakDE, of 105, would take most of an hour.
+    monkeypatch.setattr(mahon2024, "mahon2024", functools.partial(mahon2024.mahon2024, combinations=1))
     page = reproduce(PAPERS[key], tmp_path, size="paper", scale=Scale(updates=2, samples=300, seeds=1))
     rows = list(csv.DictReader((tmp_path / "claims.csv").read_text().splitlines()))
     tables = {row["table"] for row in csv.DictReader((tmp_path / "tables.csv").read_text().splitlines())}

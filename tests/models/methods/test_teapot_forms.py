@@ -74,10 +74,11 @@ def test_a_small_vae_is_above_pca(teapots):
 def test_a_small_infogan_is_above_pca(teapots):
     """Its codes encode a color each, and disentangle more than those of PCA; the critic's distance falls."""
     method = models.InfoGan((4, 8, 16, 32), batch_size=16)
-    zoo, codes, others = trained(method, {"learning_rate": 1e-3}, 6000, teapots)
+    zoo, codes, others = trained(method, {"learning_rate": 1e-3}, 3000, teapots)
     distance = zoo.losses.distance[0]
     assert distance[-1] < 0.3 * distance[0]
-    # 0.83 of green in one run, after 2,000 updates 0.73.
+    # After 1,500, 2,000, 2,500, 3,000 and 3,500 updates of one run, 0.77, 0.71, 0.88, 0.91 and 0.91; disentanglement
+    # was 0.41, 0.38, 0.46, 0.50 and 0.55, and that of PCA 0.325.
     assert best_codes(others, teapots).max() > 0.7
     _, linear, other_linear = trained(models.Pca(), {}, None, teapots)
     assert disentanglement(codes, others, teapots) > disentanglement(linear, other_linear, teapots) + 0.05
