@@ -11,30 +11,13 @@ import json
 import mmap
 import os
 import re
-import types
 from pathlib import Path
 
 import jax
 import jaxlib
-import jaxtyping
 import pytest
 
-
-def of_annotated(check):
-    """The decorator that checks types, of what has any: functions within others are defined anew in every call."""
-
-    def jaxtyped(function=None, **options):
-        if function is None:
-            return functools.partial(jaxtyped, **options)
-        plain = isinstance(function, types.FunctionType) and not function.__annotations__
-        return function if plain else check(function, **options)
-
-    return jaxtyped
-
-
-jaxtyping.jaxtyped = of_annotated(jaxtyping.jaxtyped)  # before the library is imported
-
-from jaxdis._core import platforms, programs, runtime  # noqa: E402
+from jaxdis._core import platforms, programs, runtime
 
 # Programs of tests run for milliseconds and take seconds to compile: a fifth of that without optimization.
 QUICK_TO_COMPILE = {
@@ -141,6 +124,10 @@ def collect_garbage_rarely():
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
+    yield
+    # The process ends: pytest would walk all that lives five times.
+    gc.collect()
+    gc.freeze()
 
 
 TESTS = itertools.count(1)

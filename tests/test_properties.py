@@ -44,7 +44,7 @@ def cases(share: float):
 
 @pytest.fixture(autouse=True, scope="module")
 def as_users_run_it():
-    """Without the run-time type checker of these tests, which would refuse first."""
+    """Without the type checker that tests may run with, which would refuse first."""
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)

@@ -24,7 +24,7 @@ from jaxdis.study.certificate import Calibration
 
 @pytest.fixture(autouse=True)
 def as_users_run_it(monkeypatch):
-    """Without the run-time type checker of these tests, which would refuse first."""
+    """Without the type checker that tests may run with, which would refuse first."""
     jaxtyping.config.update("jaxtyping_disable", True)
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     yield
