@@ -121,15 +121,16 @@ def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
     """Pairs: a metric's name and a note on limits of codes, as the first members have them."""
     codes, offset = members.few(MOST_MEMBERS)
     low, high = codes.min(axis=1), codes.max(axis=1)
+    found, whole = [], np.zeros(codes.shape[2], int)
     with np.errstate(invalid="ignore", over="ignore"):  # codes that are not finite are warned of
-        steps = codes - low[:, None, :]  # codes may have been shifted
-        are_whole = (steps == np.round(steps)).all(axis=1) & (high > low)
         far = ((np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)).any(axis=0)
         far &= codes.dtype.itemsize <= 4  # others are shifted before they are rounded
-    found, whole = [], np.zeros(codes.shape[2], int)
-    for member, code in zip(*np.nonzero(are_whole), strict=True):  # how many values, of numbers that repeat
-        distinct = len(np.unique(steps[member, :, code]))
-        whole[code] = max(whole[code], distinct if distinct <= codes.shape[1] / MOST_DISTINCT else 0)
+        steps = codes[:, :100] - low[:, None, :]  # codes may have been shifted; few have whole numbers to the end
+        are_whole = (steps == np.round(steps)).all(axis=1) & (high > low)
+        for member, code in zip(*np.nonzero(are_whole), strict=True):  # how many values, of numbers that repeat
+            steps = codes[member, :, code] - low[member, code]
+            distinct = len(np.unique(steps)) if (steps == np.round(steps)).all() else 0
+            whole[code] = max(whole[code], distinct if distinct <= codes.shape[1] / MOST_DISTINCT else 0)
     for name, metric in plan:
         bins, source = metric.all_options.get("bins"), metric.source.name
         if bins and source == _SAMPLED:

@@ -123,8 +123,7 @@ def mutual_information_equal_count(
     # Without a number of bins, each factor has as many as classes that occur.
     groups = [range(len(sizes))] if bins else [[j] for j in range(len(sizes))]
     counts = (bins,) if bins else sizes
-    seen = (class_counts(classes, sizes, weights) > 0).sum(axis=1, dtype=jnp.int32)
-    used = None if bins else jnp.maximum(seen, 1)
+    used = None if bins else jnp.maximum((class_counts(classes, sizes, weights) > 0).sum(axis=1, dtype=jnp.int32), 1)
     numbers = equal_count_bins(ordered, codes, counts, used, weights=ordered_weights, mode=mode)
     columns: list = []
     for group, count, number in zip(groups, counts, numbers, strict=True):
