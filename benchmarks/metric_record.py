@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
+import jax
 import numpy as np
 
 import jaxdis
@@ -67,6 +68,30 @@ def seconds(call: Callable) -> tuple[float, float]:
     return spent[0] - min(spent[1:]), min(spent[1:])
 
 
+# What XLA moves or repeats without compiling a loop of its own for it.
+NO_KERNELS = {"bitcast", "call", "conditional", "constant", "get-tuple-element", "parameter", "tuple", "while"}
+
+
+def executables() -> set:
+    """What this process has compiled and still keeps."""
+    return set(jax.local_devices()[0].client.live_executables())
+
+
+def kernels_of(program: str) -> int:
+    """How many loops over arrays XLA compiles, each by itself, which is most of the time that a first call takes.
+
+    ``program`` is what XLA prints; what its fusions consist of is not counted apart.
+    """
+    within = set(re.findall(r"(?:calls|to_apply)=%?([\w.-]+)", program))
+    count, inside = 0, ""
+    for line in program.splitlines():
+        if opened := re.match(r"(?:ENTRY )?%?([\w.-]+) \(.*\{$", line):
+            inside = opened[1]
+        elif inside not in within and (operation := re.match(r"\s+(?:ROOT )?%?[\w.-]+ = .*? ([a-z][\w-]*)\(", line)):
+            count += operation[1] not in NO_KERNELS
+    return count
+
+
 def workload(members: int) -> tuple:
     """Codes ``[m, 10,000, 10]``, factors, and 5,000 held-out ones."""
     codes, values = make_zoo(members, n=15_000)
@@ -82,9 +107,13 @@ def time_rows(record: dict, names: Sequence[str]) -> None:
     codes, factors, test = workload(MEMBERS)
     first = codes[0], factors, (test[0][0], test[1])
     for name in names:
+        jax.clear_caches()
+        before = executables()
         compiling, zoo = seconds(lambda metric=ROWS[name]: scored(codes, factors, test, metric))
+        modules = (module for executable in executables() - before for module in executable.hlo_modules())
+        count = sum(kernels_of(module.to_string()) for module in modules)
         _, alone = seconds(lambda metric=ROWS[name]: scored(*first, metric))
-        record["cpu"][name] = {"compile": compiling, "zoo": zoo / MEMBERS, "alone": alone}
+        record["cpu"][name] = {"compile": compiling, "kernels": count, "zoo": zoo / MEMBERS, "alone": alone}
         keep(record, name, record["cpu"][name])
 
 
