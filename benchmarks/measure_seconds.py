@@ -39,7 +39,8 @@ OF_FEW = ", few codes"
 # Two factors, ten, and dSprites'.
 TEN_CODES, FEW_SIZES = 10, ((4, 4), (4,) * 10, (3, 6, 40, 32, 32))
 OF_FEW_CODES = (
-    "explicitness", "infoe", "linear_probe", "logistic_importance", "mlp_probe", "nk", "random_forest"
+    "explicitness", "impact_intensity", "infoe", "lasso_importance", "linear_probe", "logistic_importance",
+    "mlp_probe", "nk", "random_forest", "separation",
 )  # fmt: skip
 # Probes pass over few samples more often.
 OF_ALL_SAMPLES = ("linear_probe", "mlp_probe", "nk", "random_forest")
@@ -93,10 +94,10 @@ def measured_few(metric, other: Seconds) -> list[float]:
     """With ten codes; ``other`` is the form from :data:`FEW_CODES` codes on."""
     found = [seconds(metric, MANY_SAMPLES, TEN_CODES, sizes) for sizes in FEW_SIZES]
     print([float(f"{value:.3g}") for value in found], flush=True)
-    return fitted_few(found, other)
+    return fitted_few(found, other, POWER_OF_SAMPLES.get(metric.source.name, 1.0))
 
 
-def fitted_few(found, other: Seconds) -> list[float]:
+def fitted_few(found, other: Seconds, by_samples: float) -> list[float]:
     at = [Size.of(MANY_SAMPLES, TEN_CODES, sizes) for sizes in FEW_SIZES]
     powers = np.log([(size.classes / 100, size.factors / 5) for size in at])
     constant, by_classes, by_factors = optimize.lsq_linear(
@@ -105,7 +106,7 @@ def fitted_few(found, other: Seconds) -> list[float]:
     # The two forms meet where one ends, with dSprites' factors.
     meeting = other.of(at[-1]._replace(codes=FEW_CODES))
     by_codes = max(math.log(meeting / found[-1]) / math.log(FEW_CODES / TEN_CODES), 0.0)
-    found = math.exp(constant), 1.0, by_codes, by_classes, by_factors
+    found = math.exp(constant), by_samples, by_codes, by_classes, by_factors
     return [*(float(f"{value:.3g}") if value > 1e-6 else 0.0 for value in found), TEN_CODES]
 
 

@@ -106,7 +106,7 @@ def test_seconds_announced_for_few_codes_are_those_measured(name):
 
 def test_powers_of_classes_and_factors_are_found_again():
     planted, other = Seconds(2.0, 1.0, 0.5, 0.7, 0.3, TEN_CODES), Seconds(20.0, 1.0, 1.0, 0.7, 0.3)
-    found = fitted_few([planted.of(Size.of(10_000, TEN_CODES, sizes)) for sizes in FEW_SIZES], other)
+    found = fitted_few([planted.of(Size.of(10_000, TEN_CODES, sizes)) for sizes in FEW_SIZES], other, 1.0)
     assert found[0] == pytest.approx(2.0, rel=0.01)
     assert found[3:5] == pytest.approx([0.7, 0.3], abs=0.01)
     size = Size.of(10_000, FEW_CODES, FEW_SIZES[-1])
