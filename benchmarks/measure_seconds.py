@@ -39,8 +39,9 @@ OF_FEW = ", few codes"
 # Two factors, ten, and dSprites'.
 TEN_CODES, FEW_SIZES = 10, ((4, 4), (4,) * 10, (3, 6, 40, 32, 32))
 OF_FEW_CODES = (
-    "explicitness", "impact_intensity", "infoe", "lasso_importance", "linear_probe", "logistic_importance",
-    "mlp_probe", "nk", "random_forest", "separation",
+    "beta_vae", "consistency", "explicitness", "factor_vae", "impact_intensity", "infoe", "lasso_importance",
+    "linear_probe", "logistic_importance", "mlp_probe", "nk", "random_forest", "restrictiveness", "separation", "snc",
+    "svm_accuracy", "z_max",
 )  # fmt: skip
 # Probes pass over few samples more often.
 OF_ALL_SAMPLES = ("linear_probe", "mlp_probe", "nk", "random_forest")
