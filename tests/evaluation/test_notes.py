@@ -169,7 +169,9 @@ def test_whole_numbers_that_bins_merge_are_noted():
     merged = evaluate(codes, values, "mig")
     assert evaluate(codes, values, exact)["mig"] > 0.8 > 0.5 > merged["mig"]
     assert [name for name, text in merged.notes if "20 bins merge up to 256 whole numbers" in text] == ["mig"]
-    for other in (codes + RNG.normal(size=codes.shape), values, RNG.permutation(6000).reshape(3000, 2)):
+    late = codes + 0.5 * (np.arange(3000) >= 200)[:, None]  # whole at first
+    late[0] = 0
+    for other in (codes + RNG.normal(size=codes.shape), values, RNG.permutation(6000).reshape(3000, 2), late):
         assert told(other, values, family, "whole numbers") == []
 
 
