@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from jaxdis._core import random
+from jaxdis._core import random, runtime
 from jaxdis._core.arrays import LARGEST, SMALLEST
 from jaxdis._core.display import Progress
 from jaxdis._core.executor import take
@@ -172,6 +172,7 @@ class Request:
         **options,
     ) -> "Request":
         """Check what :func:`jaxdis.evaluate` is given; a ``plan``, in place of metrics, was checked."""
+        runtime.keep_programs()  # the first is compiled here, to divide samples
         standard = plan is None and preset is None and isinstance(metrics, str) and metrics == "standard"
         if preset is not None:
             plan = plan_of(preset_metrics(preset, metrics if plan is None else dict(plan)))

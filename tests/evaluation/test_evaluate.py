@@ -12,7 +12,10 @@ import pytest
 
 import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Factors, Spec, blend_table, evaluate, relate
+from jaxdis._core import runtime
 from jaxdis.data import synthetic
+from jaxdis.evaluation import _inputs
+from jaxdis.metrics._metric import divided
 from tests.golden_values import numbers
 
 # Metrics of several relations and shapes that compile quickly: what is said here holds for any.
@@ -318,6 +321,16 @@ def test_traced_factors_work_inside_jit(arrays):
     factors = Factors.of(values)
     inside = jax.jit(lambda c, f: RELATIONS["mutual_information"](c, f).strength)(codes, factors)
     np.testing.assert_allclose(inside, relate(codes, factors, "mutual_information").strength, atol=1e-6)
+
+
+def test_the_program_that_divides_samples_is_kept_on_disk(arrays, monkeypatch):
+    """It is compiled before any metric's: looking for the folder with the first of those was too late."""
+    codes, values = arrays
+    order = []
+    monkeypatch.setattr(runtime, "keep_programs", lambda: order.append("folder"))
+    monkeypatch.setattr(_inputs, "divided", lambda *each: order.append("divided") or divided(*each))
+    evaluate(codes, values, "mcc_test")
+    assert order[:2] == ["folder", "divided"]
 
 
 @pytest.mark.parametrize("offset", [1e5, 2.0**24, 1e9])
