@@ -41,8 +41,8 @@ CONTINUOUS = 20
 # Bins that count where there are as many as classes.
 BINS = 32
 # From so many codes on, seconds are those measured with thousands where other forms are used than with hundreds; with
-# fewer than FEW_CODES, those measured with ten, where what does not depend on codes is most of the time.
-MANY_CODES, FEW_CODES = 600, 256
+# fewer than FEW_CODES, those measured with ten and a hundred, where what does not depend on codes is most of the time.
+MANY_CODES, FEW_CODES = 600, 160
 # The stages of boosting that were measured.
 STAGES = 100
 # Functions that factor a matrix of samples where there are more codes.
