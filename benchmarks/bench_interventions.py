@@ -21,8 +21,9 @@ def lists(values):
 
 
 def factor_vae(codes, values, rng, count=TRAIN + EVAL):
-    """A batch at a time: hold a value, take the code that varies least."""
-    rows_of, spread = lists(values), codes.var(axis=0, ddof=1)
+    """A batch at a time: hold a value, take the code that varies least, of those that are not collapsed."""
+    rows_of, codes = lists(values), codes[:, codes.std(axis=0, ddof=1) >= 0.05]
+    spread = codes.var(axis=0, ddof=1)
     votes = np.zeros((codes.shape[1], values.shape[1]), int)
     seen = []
     for _ in range(count):
