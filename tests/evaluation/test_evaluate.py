@@ -45,14 +45,16 @@ def test_metrics_equal_the_reference_on_calibration_cases(case):
         assert scores[name] == pytest.approx(expected[name], abs=1e-5), name
 
 
+OF_POPULATIONS = {name: METRICS[name] for name in ("mig", "modularity", "sap_r2", "med")}
+OF_POPULATIONS["entropy"] = Blend("mutual_information", "entropy")
+
+
 @pytest.mark.parametrize("name", ["b_toy_M1", "b_toy_M2", "c_xor", "c_thm31_n4_k3", "c_thm31_n8_k2"])
 def test_metrics_equal_the_reference_on_populations(name):
     from tests.relations.test_information import POPULATIONS
 
     expected = numbers("populations")["cases"][name]
-    metrics = {name: METRICS[name] for name in ("mig", "modularity", "sap_r2", "med")}
-    metrics["entropy"] = Blend("mutual_information", "entropy")
-    scores = evaluate(*POPULATIONS[name](), metrics)
+    scores = evaluate(*POPULATIONS[name](), OF_POPULATIONS)
     for column in ("mig", "modularity", "sap_r2"):
         assert scores[column] == pytest.approx(expected[column], abs=1e-5), column
     for column in ("entropy", "med"):
@@ -72,9 +74,9 @@ def test_table_1_of_mahon_et_al(model, mig, med):
     Its MED is the mean of D, C and an informativeness of .75, on information that is not normalized by column.
     """
     expected = numbers("populations")["cases"][f"b_toy_{model}"]
-    scores = evaluate(*synthetic.toy_model(model), {"mig": METRICS["mig"], "d": Blend("mutual_information", "entropy")})
+    scores = evaluate(*synthetic.toy_model(model), OF_POPULATIONS)
     assert scores["mig"] == pytest.approx(mig, abs=5e-4)
-    assert (scores["d.disentanglement"] + scores["d.completeness"] + 0.75) / 3 == pytest.approx(med, abs=5e-4)
+    assert (scores["entropy.disentanglement"] + scores["entropy.completeness"] + 0.75) / 3 == pytest.approx(med, abs=5e-4)
     # SAP and DCI there read accuracies of the best threshold: the scores of that matrix.
     accuracy = np.float32(expected["accuracy_matrix"])
     assert score_of("gap", accuracy).score == pytest.approx({"M1": 0.25, "M2": 0.15}[model], abs=1e-6)
