@@ -62,6 +62,7 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(parsed(path)):
@@ -150,7 +151,7 @@ def test_every_name_that_a_function_looks_up_exists():
     """Also in lines that run rarely; the linter cannot tell, since it takes shapes in annotations for names."""
     for path in modules():
         module = importlib.import_module(name_of(path)) if path.name != "__main__.py" else None
-        for code in codes_in(compile(path.read_text(), str(path), "exec")) if module else ():
+        for code in codes_in(compile(parsed(path), str(path), "exec")) if module else ():
             looked_up = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
             unknown = looked_up - vars(module).keys() - vars(builtins).keys()
             assert not unknown, f"{path}:{code.co_firstlineno} has no {unknown}"

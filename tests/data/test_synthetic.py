@@ -43,7 +43,7 @@ def test_calibration_cases_have_the_reference_distribution(case):
 
 @pytest.mark.parametrize("case", synthetic.CASES)
 def test_explicit_cases_tell_everything_and_the_others_do_not(case):
-    codes, factors = calibration(case, jax.random.key(1), 4000)
+    codes, factors = calibration(case, jax.random.key(1))
     codes, values = np.asarray(codes), np.asarray(factors.values)
     told = len(np.unique(codes, axis=0)) == len(np.unique(values, axis=0))
     assert told == (case[2] == "1")

@@ -48,6 +48,7 @@ def zoo(tmp_path) -> Path:
 def in_process(monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
 
 
 @pytest.fixture
@@ -124,7 +125,6 @@ def test_notes_count_all_members(zoo, tmp_path, monkeypatch, capsys):
 
 def test_quick_metrics_come_before_slow_ones(zoo, tmp_path, computed, monkeypatch):
     monkeypatch.setattr(given_codes, "MOST_FILES", 2)
-    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
     score(zoo, tmp_path / "out")
     assert [name for name, _ in computed] == ["mig", "mcc"] * 3 + ["total_correlation"] * 3
 
@@ -161,7 +161,6 @@ def test_files_that_cannot_be_scored_are_named_and_others_are_scored(zoo, tmp_pa
 
 
 def test_codes_that_change_while_they_are_read_are_refused(zoo, tmp_path, monkeypatch):
-    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
     given, scored = given_of(tmp_path / "out"), given_codes._scored
 
     def meddled(given, names, group, places):
