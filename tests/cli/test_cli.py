@@ -217,7 +217,7 @@ def test_the_installed_command_uses_all_cores_and_the_cache(codes_file, tmp_path
         "score",
         str(codes_file),
         "--metrics",
-        "mig",
+        "sap_r2",
         "--cache",
         str(tmp_path / "p"),
     ]
@@ -225,7 +225,7 @@ def test_the_installed_command_uses_all_cores_and_the_cache(codes_file, tmp_path
     environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert "mig" in done.stdout
+    assert "sap_r2" in done.stdout
     assert any((tmp_path / "p").iterdir())
 
 

@@ -108,7 +108,7 @@ def test_toy_models_agree_as_table_1_says():
 
 @pytest.mark.parametrize(("num_factors", "num_values"), [(2, 2), (3, 3), (4, 3)])
 def test_distributed_code_tells_nothing_alone_and_everything_together(num_factors, num_values):
-    codes, factors = synthetic.distributed(num_factors, num_values)
+    codes, factors = distributed(num_factors, num_values)
     assert len(codes) == num_values ** (2 * num_factors)
     assert (np.asarray(relate(codes, factors, "mutual_information").strength) == 0).all()
     assert len(np.unique(np.asarray(codes), axis=0)) == len(codes)

@@ -38,7 +38,8 @@ def test_values_keep_their_distances_where_they_are_read_as_values(name):
     np.testing.assert_array_equal(np.asarray(factors.values), GAPS[VALUES])
     assert shared_in(name, Factors.of(GAPS[VALUES], (99, 99))).factors.sizes == (10, 41)
     if name == "mcc":
-        assert evaluate(GAPS[VALUES[:, [0, 1, 0]]].astype(np.float32), GAPS[VALUES], name)["mcc"] == pytest.approx(1, abs=1e-6)
+        codes = GAPS[VALUES[:, [0, 1, 0]]].astype(np.float32)
+        assert evaluate(codes, GAPS[VALUES], name)["mcc"] == pytest.approx(1, abs=1e-6)
 
 
 def test_classes_are_those_of_all_roles():

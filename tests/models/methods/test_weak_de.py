@@ -200,9 +200,7 @@ def test_priors_are_fitted_once_to_the_labelled_images_of_each_class():
 def test_priors_of_classes_with_few_images_have_factors(num_codes):
     """Two images of a class leave a covariance of rank one, which rounding must not make indefinite."""
     codes = normal(0, (400, num_codes)) * np.logspace(-2, 1, num_codes, dtype=np.float32)[None]
-    priors = compiled_whole(ClassPriors.fitted)(
-        codes, np.arange(400, dtype=np.int32) // 2, 200, share=jnp.float32(0.1)
-    )
+    priors = compiled_whole(ClassPriors.fitted)(codes, np.arange(400, dtype=np.int32) // 2, 200, share=jnp.float32(0.1))
     assert np.isfinite(priors.factor).all()
 
 
