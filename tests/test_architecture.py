@@ -62,6 +62,7 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(parsed(path)):
@@ -81,7 +82,7 @@ def name_of(path: Path) -> str:
 def executed(node: ast.AST) -> Iterator[ast.AST]:
     """All nodes below, inside functions too, except those that only type checkers see."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in vars(child.test).values():
             child = ast.Module(child.orelse, [])
         yield child
         yield from executed(child)
@@ -150,7 +151,7 @@ def test_every_name_that_a_function_looks_up_exists():
     """Also in lines that run rarely; the linter cannot tell, since it takes shapes in annotations for names."""
     for path in modules():
         module = importlib.import_module(name_of(path)) if path.name != "__main__.py" else None
-        for code in codes_in(compile(path.read_text(), str(path), "exec")) if module else ():
+        for code in codes_in(compile(parsed(path), str(path), "exec")) if module else ():
             looked_up = {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
             unknown = looked_up - vars(module).keys() - vars(builtins).keys()
             assert not unknown, f"{path}:{code.co_firstlineno} has no {unknown}"
@@ -250,7 +251,7 @@ def test_the_house_does_not_grow():
 
 def lines_of(function: ast.FunctionDef, text: list[str]) -> int:
     """Lines of code, without the docstring, comments and empty lines."""
-    body = function.body[ast.get_docstring(function) is not None :]
+    body = function.body[ast.get_docstring(function, clean=False) is not None :]
     lines = text[body[0].lineno - 1 : function.end_lineno] if body else []
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in lines)
 
@@ -258,9 +259,9 @@ def lines_of(function: ast.FunctionDef, text: list[str]) -> int:
 def test_functions_fit_on_a_screen():
     found = {}
     for path in modules():
-        source = path.read_text()
+        text = path.read_text().splitlines()
         functions = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.FunctionDef))
-        found |= {(name_of(path), each.name): lines_of(each, source.splitlines()) for each in functions}
+        found |= {(name_of(path), each.name): lines_of(each, text) for each in functions}
     assert {name: lines for name, lines in found.items() if lines > LONGEST_FUNCTION} == {}
     assert len([lines for lines in found.values() if lines > MANY_LINES]) <= LONG_FUNCTIONS
 

@@ -9,9 +9,10 @@ import pytest
 
 import jaxdis
 from jaxdis.cli import main
+from tests.draws import representations
 
 RNG = np.random.default_rng(0)
-VALUES = np.stack([RNG.integers(0, 3, 200), RNG.integers(0, 4, 200)], axis=1)
+VALUES = representations()[1]
 RUNS = [(beta, seed) for beta in (1, 4) for seed in range(3)]
 METRICS = "--metrics", "mig", "mcc"
 
@@ -33,7 +34,7 @@ def scored(tmp_path_factory):
     (folder / "codes").mkdir()
     rows = []
     for beta, seed in RUNS:
-        codes = (VALUES + 0.3 * beta * RNG.normal(size=(200, 2))).astype(np.float32)
+        codes = (VALUES[:, [0, 1, 0]] + 0.3 * beta * RNG.normal(size=(200, 3))).astype(np.float32)
         np.savez(folder / "codes" / f"b{beta}_s{seed}.npz", codes=codes, factors=VALUES, names=["shape", "size"])
         rows.append(f"b{beta}_s{seed}.npz,{beta},{seed},{'sprites' if seed else 'hearts'}")
     (folder / "runs.csv").write_text("\n".join(["file,beta,seed,data", *rows]) + "\n")
@@ -83,8 +84,8 @@ def test_a_table_of_scores_is_metadata_of_its_files(scored):
 
 def test_members_of_several_files_are_told_apart_by_file_and_member(tmp_path):
     for name in ("x", "y"):
-        codes = VALUES + RNG.normal(size=(2, 200, 2))
-        np.savez(tmp_path / f"{name}.npz", codes=codes, factors=VALUES)
+        codes = (VALUES[:, [0, 1, 0]] + RNG.normal(size=(2, 200, 3))).astype(np.float32)
+        np.savez(tmp_path / f"{name}.npz", codes=codes, factors=VALUES, names=["shape", "size"])
     assert main(["score", str(tmp_path / "*.npz"), *METRICS, "--csv", str(tmp_path / "s.csv")]) == 0
     table = {"file": ["x.npz", "x.npz", "y.npz", "y.npz"], "member": [0, 1, 0, 1], "beta": [1, 2, 1, 2]}
     found = jaxdis.compare(tmp_path / "s.csv", by="beta", meta=table)

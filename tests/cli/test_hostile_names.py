@@ -55,7 +55,7 @@ def clean(captured) -> None:
     "arguments",
     [
         ["score", "{}/*.npz", "--metrics", "mig"],
-        ["score", f"{{}}/{HOSTILE}0.npz", "--metrics", "mig", "mcc"],
+        ["score", f"{{}}/{HOSTILE}0.npz", "--metrics", "mig"],
         ["score", "{}/codes*.npy", "--factors", "{}/labels.csv", "--metrics", "mig", "--missing", "drop"],
         ["show", "{}/codes0" + HOSTILE + ".npy", "--factors", "{}/labels.csv"],
         ["compare", f"{{}}/a{HOSTILE}.json", f"{{}}/b{HOSTILE}.json"],

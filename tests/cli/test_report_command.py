@@ -6,22 +6,29 @@ import numpy as np
 import pytest
 
 from jaxdis.cli import main
+from tests.draws import representations
 
 rng = np.random.default_rng(0)
+FACTORS = representations()[1]
 NOISE = {0.5: 0.2, 4.0: 1.5}  # strength → noise of the codes
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch):
+    """Drawing takes most of the time of a page."""
+    monkeypatch.setattr("jaxdis.plots.png", lambda figure: b"")
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Codes of two strengths under three seeds in files, and the table of their settings."""
     folder = tmp_path_factory.mktemp("runs")
-    factors = rng.integers(0, 4, (300, 2))
     rows = []
     for strength, noise in NOISE.items():
         for seed in range(3):
             name = f"run{len(rows)}.npz"
-            codes = (factors + noise * rng.normal(size=factors.shape)).astype(np.float32)
-            np.savez(folder / name, codes=codes, factors=factors, names=np.array(["<b>", "size"]))
+            codes = (FACTORS + noise * rng.normal(size=FACTORS.shape)).astype(np.float32)
+            np.savez(folder / name, codes=codes, factors=FACTORS, names=np.array(["<b>", "size"]))
             rows.append({"file": name, "model": "mine & yours", "strength": strength, "seed": seed})
     with (folder / "runs.csv").open("w") as file:
         writer = csv.DictWriter(file, list(rows[0]))
@@ -31,7 +38,7 @@ def runs(tmp_path_factory):
 
 
 def test_the_page_names_the_best_setting(runs, tmp_path):
-    np.save(tmp_path / "images.npy", np.zeros((300, 4, 4, 1), np.uint8))
+    np.save(tmp_path / "images.npy", np.zeros((200, 4, 4, 1), np.uint8))
     arguments = ["--meta", str(runs / "runs.csv"), "--metrics", "mig", "modularity", "--out", str(tmp_path / "out")]
     arguments += ["--images", str(tmp_path / "images.npy")]
     assert main(["report", str(runs / "*.npz"), *arguments]) == 0
@@ -67,7 +74,7 @@ def test_what_has_no_row_is_refused(runs, tmp_path, capsys):
     assert "meta: must have a row for every member, got none for 'run1.npz'" in capsys.readouterr().err
     np.save(tmp_path / "few.npy", np.zeros((3, 4, 4, 1)))
     assert main(["report", str(runs / "*.npz"), "--images", str(tmp_path / "few.npy"), "--out", str(tmp_path)]) == 2
-    assert "--images: must be [300, height, width, channels]" in capsys.readouterr().err
+    assert "--images: must be [200, height, width, channels]" in capsys.readouterr().err
 
 
 def test_folders_of_codes_are_scored_and_compared(runs, tmp_path, capsys):

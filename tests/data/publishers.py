@@ -1,11 +1,12 @@
 """Small files in each publisher's exact layout, for the tests of the readers."""
 
+import functools
 import gzip
 import io
 import tarfile
 
 import h5py
-import jax.numpy as jnp
+import jax
 import numpy as np
 from PIL import Image
 from scipy.io import savemat
@@ -27,15 +28,21 @@ def lattice_values(space):
     return np.stack(np.meshgrid(*space.values, indexing="ij"), -1).reshape(-1, space.num_factors)
 
 
-def sprite_arrays():
-    """What the published file holds, on a lattice of 72 images; color stands first and has one value."""
-    classes = np.asarray(SPRITES.factors(jnp.arange(72, dtype=jnp.int32)))
-    there = classes * [1, 5, 1, 31, 31]
+@functools.cache
+def drawn_sprites():
+    """The cells of a lattice of 72 images, and these."""
+    classes = np.asarray(jax.jit(SPRITES.factors)(np.arange(72, dtype=np.int32)))
+    there = classes * np.int32([1, 5, 1, 31, 31])
     there[:, 2] = np.array([0, 20, 39])[classes[:, 2]]
-    images = np.asarray(sprites.draw((), jnp.asarray(there)))[..., 0].astype(np.uint8)
+    return classes, np.asarray(jax.jit(sprites.draw)((), there))[..., 0]
+
+
+def sprite_arrays():
+    """What the published file holds, on the small lattice; color stands first and has one value."""
+    classes, images = drawn_sprites()
     none = np.zeros((72, 1))
     return {
-        "imgs": images,
+        "imgs": images.astype(np.uint8),
         "latents_classes": np.concatenate([none, classes], 1).astype(np.int64),
         "latents_values": np.concatenate([none + 1, lattice_values(SPRITES)], 1),
     }

@@ -15,6 +15,10 @@ from jaxdis.encoders import _simulated as simulated
 
 SPACE = FactorSpace.of(shape=3, azimuth=Interval(0, 2 * np.pi, circular=True), x=Interval(-1, 1), side=2)
 KEY = jax.random.key(0)
+# Called directly, each compiles some ten programs of one operation.
+sample = jax.jit(FactorSpace.sample, static_argnums=(0, 2))
+pairs = jax.jit(FactorSpace.pairs, static_argnums=(0, 2, 3))
+fix = jax.jit(FactorSpace.fix, static_argnums=(0, 3))
 
 
 def near_the_origin(factors):
@@ -43,7 +47,7 @@ RENDER = Render((), draw_spot, SPACE.sizes, (8, 8, 1))
 
 
 def test_samples_are_uniform_and_independent():
-    drawn = np.asarray(jax.jit(lambda key: SPACE.sample(key, 5000))(KEY))
+    drawn = np.asarray(sample(SPACE, KEY, 5000))
     assert drawn.dtype == np.float32
     assert np.array_equal(np.unique(drawn[:, 0]), [0, 1, 2])
     assert np.array_equal(np.unique(drawn[:, 3]), [0, 1])
@@ -55,17 +59,18 @@ def test_samples_are_uniform_and_independent():
 def test_a_lattice_beside_it_draws_as_before():
     """Discrete columns do not depend on continuous ones, and a lattice has whole numbers."""
     lattice = FactorSpace.of(shape=3, side=2)
-    assert lattice.sample(KEY, 10).dtype == jnp.int32
-    assert np.array_equal(SPACE.sample(KEY, 100)[:, [0, 3]], lattice.sample(KEY, 100))
+    drawn = sample(lattice, KEY, 5000)
+    assert drawn.dtype == jnp.int32
+    assert np.array_equal(np.asarray(sample(SPACE, KEY, 5000))[:, [0, 3]], drawn)
 
 
 @pytest.mark.parametrize("factor", ["shape", "azimuth", "x", "side"])
 def test_a_held_factor_has_one_value_and_the_others_vary(factor):
     place = SPACE.position(factor)
-    held = np.asarray(jax.jit(lambda key, place: SPACE.fix(key, place, 300))(KEY, jnp.int32(place)))
+    held = np.asarray(fix(SPACE, KEY, jnp.int32(place), 300))
     assert len(np.unique(held[:, place])) == 1
     assert all(len(np.unique(held[:, j])) > 1 for j in range(4) if j != place)
-    left, right = map(np.asarray, SPACE.pairs(KEY, factor, 300))
+    left, right = map(np.asarray, pairs(SPACE, KEY, factor, 300))
     assert np.array_equal(left[:, place], right[:, place])
     assert all((left[:, j] != right[:, j]).any() for j in range(4) if j != place)
 
@@ -88,7 +93,7 @@ def test_fixed_values_and_regions_left_out():
 
 
 def test_combinations_of_discrete_factors_are_left_out_beside_continuous_ones():
-    drawn = np.asarray(SPACE.without({"shape": 1, "side": 0}).sample(KEY, 2000))
+    drawn = np.asarray(sample(SPACE.without({"shape": 1, "side": 0}), KEY, 2000))
     assert not ((drawn[:, 0] == 1) & (drawn[:, 3] == 0)).any()
 
 
@@ -104,14 +109,14 @@ def test_local_groups_stay_near_and_go_round():
 
 
 def test_factors_of_a_space_are_continuous_where_they_should_be():
-    factors = SPACE.wrap(SPACE.sample(KEY, 50))
+    factors = SPACE.wrap(sample(SPACE, KEY, 5000))
     assert factors.sizes == (3, None, None, 2)
     assert factors.names == ("shape", "azimuth", "x", "side")
     jaxdis.Factors.checked(factors)
 
 
 def test_it_renders_and_is_drawn_as_a_sheet():
-    images = RENDER(SPACE.sample(KEY, 5))
+    images = jax.jit(RENDER)(sample(SPACE, KEY, 5000)[:5])
     assert images.shape == (5, 8, 8, 1)
     sheet = show.contact_sheet(SPACE, RENDER, KEY, 5)
     assert np.ptp(sheet[12:20, 2:10].astype(int)) > 0

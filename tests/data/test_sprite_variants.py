@@ -169,7 +169,7 @@ def test_factors_object_by_object():
 def test_local_groups_follow_table_7():
     space = multi_sprites.space(4).only({"num_objects": 3})
     steps = multi_sprites.steps(space)
-    group = np.asarray(space.local_group(jax.random.key(6), 500, steps))
+    group = np.asarray(jax.jit(lambda key: space.local_group(key, 500, steps))(jax.random.key(6)))
     bounds = {"red": 2, "green": 2, "blue": 2, "scale": 2, "orientation": 6, "x": 4, "y": 4}
     for name, spread in zip(space.names, np.ptp(group, axis=0), strict=True):
         if name == "num_objects":

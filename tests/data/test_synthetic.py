@@ -43,7 +43,7 @@ def test_calibration_cases_have_the_reference_distribution(case):
 
 @pytest.mark.parametrize("case", synthetic.CASES)
 def test_explicit_cases_tell_everything_and_the_others_do_not(case):
-    codes, factors = calibration(case, jax.random.key(1), 4000)
+    codes, factors = calibration(case, jax.random.key(1))
     codes, values = np.asarray(codes), np.asarray(factors.values)
     told = len(np.unique(codes, axis=0)) == len(np.unique(values, axis=0))
     assert told == (case[2] == "1")
@@ -108,7 +108,7 @@ def test_toy_models_agree_as_table_1_says():
 
 @pytest.mark.parametrize(("num_factors", "num_values"), [(2, 2), (3, 3), (4, 3)])
 def test_distributed_code_tells_nothing_alone_and_everything_together(num_factors, num_values):
-    codes, factors = synthetic.distributed(num_factors, num_values)
+    codes, factors = distributed(num_factors, num_values)
     assert len(codes) == num_values ** (2 * num_factors)
     assert (np.asarray(relate(codes, factors, "mutual_information").strength) == 0).all()
     assert len(np.unique(np.asarray(codes), axis=0)) == len(codes)

@@ -15,6 +15,7 @@ from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._run import shared_by
+from tests.draws import representations
 
 SIZES = (4, 3)
 QUICK = {"num_train": 200, "num_eval": 100, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 100)}
@@ -88,10 +89,7 @@ def test_a_bias_is_reported_beside_the_interval_and_moves_no_interval():
 
 @pytest.fixture(scope="module")
 def zoo():
-    rng = np.random.default_rng(0)
-    values = np.stack([rng.integers(0, size, 300) for size in (3, 4)], axis=1)
-    codes = values @ rng.normal(size=(3, 2, 4)) + rng.normal(size=(3, 300, 4))
-    return codes.astype(np.float32), values
+    return representations(3, noise=1.0)
 
 
 def quick(name):
@@ -148,7 +146,7 @@ def test_replicates_are_draws_with_replacement(zoo, name):
     factors = Factors.of(values)
     by_hand = []
     for _ in range(60):
-        rows = rng.integers(0, 300, 300)
+        rows = rng.integers(0, 200, 200)
         by_hand.append(evaluate(codes[0, rows], factors.take(jnp.asarray(rows)), name)[name])
     scores = evaluate(codes[0], factors, name, bootstrap=200)
     assert scores.error(name) == pytest.approx(np.std(by_hand), rel=0.4)  # 60 draws know it to 9 %
@@ -168,17 +166,17 @@ def test_replicates_are_shared_by_members_and_single_members_have_scalars(zoo):
 
 def test_weights_given_count_in_every_replicate(zoo):
     codes, values = zoo
-    weights = np.r_[np.ones(200), np.zeros(100)]
+    weights = np.r_[np.ones(150), np.zeros(50)]
     spoiled = codes[0].copy()
-    spoiled[200:] *= 100
-    left = evaluate(codes[0], values, "mig", weights=weights, bootstrap=20)
-    right = evaluate(spoiled, values, "mig", weights=weights, bootstrap=20)
+    spoiled[150:] *= 100
+    left = evaluate(codes[0], values, "mig", weights=weights, bootstrap=4)
+    right = evaluate(spoiled, values, "mig", weights=weights, bootstrap=4)
     np.testing.assert_allclose(left.replicates["mig"], right.replicates["mig"], atol=1e-6)
 
 
 def test_errors_are_columns_of_the_tables(zoo):
     codes, values = zoo
-    scores = evaluate(codes, values, "mig", bootstrap=20)
+    scores = evaluate(codes, values, "mig", bootstrap=4)
     row = list(csv.DictReader(io.StringIO(scores.to_csv())))[1]
     assert list(row)[:6] == ["member", "mig", "mig.error", "mig.bias", "mig.low", "mig.high"]
     assert float(row["mig.bias"]) == pytest.approx(scores.bias("mig")[1])
@@ -194,7 +192,7 @@ def test_what_a_bootstrap_refuses(zoo):
         evaluate(codes, values, "mig", bootstrap=1)
     with pytest.raises(ValueError, match="bootstrap: needs replicates"):
         evaluate(codes, values, "mig").error("mig")
-    scores = evaluate(codes, values, "mig", bootstrap=3)
+    scores = evaluate(codes, values, "mig", bootstrap=4)
     with pytest.raises(KeyError, match="no column 'mgi'"):
         scores.interval("mgi")
     with pytest.raises(ValueError, match="level: must be a number between 0 and 1, got 95"):

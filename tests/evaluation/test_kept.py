@@ -17,10 +17,10 @@ from jaxdis._core.store import Store, StoreError
 from jaxdis.evaluation import _kept, _run
 from jaxdis.evaluation._score_core import ARRAYS
 from jaxdis.metrics import Direct
+from tests.draws import representations
 
 RNG = np.random.default_rng(0)
-VALUES = RNG.integers(0, 3, (120, 3))
-CODES = (VALUES[:, [0, 1, 2, 0]] + RNG.normal(size=(6, 120, 4)) * RNG.random((6, 1, 1))).astype(np.float32)
+CODES, VALUES = representations(6, noise=RNG.random((6, 1, 1)))
 QUICK = ("mig", "modularity", "mcc", "r2_linear")  # the last one splits samples by the key
 
 
@@ -105,7 +105,7 @@ def test_members_draw_by_their_numbers(tmp_path, computed):
 
 def test_factors_that_lack_values(tmp_path, computed):
     lacking = np.where(RNG.random(VALUES.shape) < 0.1, np.nan, VALUES)
-    factors = Factors.from_table({f"f{j}": lacking[:, j] for j in range(3)}, missing="each")
+    factors = Factors.from_table({f"f{j}": lacking[:, j] for j in range(2)}, missing="each")
     plain = evaluate(CODES[:2], factors, ("mig", "mcc"))
     assert_same(plain, evaluate(CODES[:2], factors, ("mig", "mcc"), store=tmp_path))
     computed.clear()
@@ -117,7 +117,8 @@ def test_factors_that_lack_values(tmp_path, computed):
 def test_a_run_that_was_stopped_ends_in_the_same_bytes(stopped_at, tmp_path, monkeypatch):
     monkeypatch.setattr(_kept, "MOST", 3)
     monkeypatch.setattr(_kept, "FEW", 1)
-    plan = ("mig", "mcc", "dci_forest")
+    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
+    plan = ("mig", "mcc", "total_correlation")  # the last one draws random numbers
     evaluate(CODES, VALUES, plan, store=tmp_path / "whole")
     calls, compute = [], _run.compute
 

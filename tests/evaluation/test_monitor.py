@@ -10,20 +10,19 @@ import pytest
 
 import jaxdis
 from jaxdis import Monitor, evaluate
+from tests.draws import representations
 
-RNG = np.random.default_rng(0)
-VALUES = RNG.integers(0, 3, (90, 2))
-CODES = (VALUES + 0.5 * RNG.normal(size=(90, 2))).astype(np.float32)
+CODES, VALUES = representations()
 
 
 def test_batches_are_scored_as_one_array_at_the_end_of_an_epoch():
-    monitor = Monitor(VALUES, ["mig", "sap"], 3)
+    monitor = Monitor(VALUES, ["mig", "r2_linear"], 3)
     for codes in (CODES, CODES[::-1]):
-        memory = np.empty((30, 2), np.float32)
-        for batch in np.split(codes, 3):
+        memory = np.empty((50, 3), np.float32)
+        for batch in np.split(codes, 4):
             memory[:] = batch  # as loaders reuse it
             monitor.update(memory)
-        assert monitor.compute().to_dict() == evaluate(codes, VALUES, ["mig", "sap"], 3).to_dict()
+        assert monitor.compute().to_dict() == evaluate(codes, VALUES, ["mig", "r2_linear"], 3).to_dict()
 
 
 def test_epochs_between_are_neither_scored_nor_kept():
@@ -39,11 +38,11 @@ def test_epochs_between_are_neither_scored_nor_kept():
 def test_codes_that_do_not_fit_are_refused():
     monitor = Monitor(VALUES, "mig")
     monitor.update(CODES[:50])
-    with pytest.raises(ValueError, match=r"codes: must have shape \[b, 2\] \(samples, codes\), got \(40, 3\)"):
-        monitor.update(np.ones((40, 3)))
-    with pytest.raises(ValueError, match=r"codes: must have shape \[b, 2\] \(samples, codes\), got \(2,\)"):
+    with pytest.raises(ValueError, match=r"codes: must have shape \[b, 3\] \(samples, codes\), got \(40, 2\)"):
+        monitor.update(np.ones((40, 2)))
+    with pytest.raises(ValueError, match=r"codes: must have shape \[b, 3\] \(samples, codes\), got \(2,\)"):
         monitor.update(np.ones(2))
-    with pytest.raises(ValueError, match="codes: must be 90 samples in all, got 50; call update first"):
+    with pytest.raises(ValueError, match="codes: must be 200 samples in all, got 50; call update first"):
         monitor.compute()
     monitor.update(CODES)
     assert monitor.compute() is not None  # the incomplete epoch is forgotten
@@ -71,7 +70,7 @@ def test_the_example_with_lightning_runs(monkeypatch):
     exec(textwrap.dedent(text).replace("every=10", "every=1"), names)
     model = names["Model"]()
     model.on_fit_start()
-    for number, batch in enumerate(np.split(CODES, 3)):
+    for number, batch in enumerate(np.split(CODES, 4)):
         model.validation_step(torch.tensor(batch, requires_grad=True), number)
     model.on_validation_epoch_end()
     assert model.logged == evaluate(CODES, VALUES, ["mig", "mcc"]).to_dict("val/")

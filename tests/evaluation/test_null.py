@@ -99,7 +99,7 @@ def test_errors_are_best_when_they_are_low():
 
 
 def test_metrics_of_codes_alone_have_no_null():
-    codes, values = noise(1)
+    codes, values = noise(1, 200, 3)
     scores = evaluate(codes[0], values, ("mig", "total_correlation"), null=2)
     with pytest.raises(ValueError, match="null: needs a metric that read factors, got total_correlation"):
         scores.p_value("total_correlation")
@@ -108,11 +108,11 @@ def test_metrics_of_codes_alone_have_no_null():
 
 
 def test_refusals():
-    codes, values = noise(1)
-    gaps = Factors.from_table({"a": [0.5, None] + [1.0, 2.5] * 149}, missing="each")
+    codes, values = noise(1, 200, 3)
+    gaps = Factors.from_table({"a": [0.5, None] + [1.0, 2.5] * 99}, missing="each")
     for arguments, words in (
         ({"null": -1}, "null: must be a number of permutations from 0 to 100,000, or of shifts, such as .*, got -1"),
-        ({"null": 2, "weights": np.ones(300)}, "null: must be left out with weights"),
+        ({"null": 2, "weights": np.ones(200)}, "null: must be left out with weights"),
         ({"null": 2, "factors": gaps}, "null: must have factors without missing values"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -127,7 +127,7 @@ def test_zoos_have_no_null():
 
 
 def test_tables_and_files(tmp_path):
-    codes, values = noise(2)
+    codes, values = noise(2, 200, 3)
     zoo = evaluate(codes, values, "mcc", null=4, members=["a", "b"])
     for scores in (zoo, zoo["b"]):
         numbers = scores.to_dict()
@@ -144,13 +144,13 @@ def test_tables_and_files(tmp_path):
 
 def test_progress_counts_every_permutation():
     seen = []
-    evaluate(*noise(2), "mcc", null=2, progress=lambda done, count: seen.append((done, count)))
+    evaluate(*noise(2, 200, 3), "mcc", null=2, progress=lambda done, count: seen.append((done, count)))
     assert seen[-1] == (6, 6)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
 def test_command(tmp_path, capsys):
-    codes, values = noise(1)
+    codes, values = noise(1, 200, 3)
     codes[0, :, :2] = values
     np.savez(tmp_path / "codes.npz", codes=codes[0], factors=values)
     out = tmp_path / "scores.json"

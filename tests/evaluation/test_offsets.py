@@ -26,7 +26,7 @@ def families():
         together.setdefault(metric.source, []).append(name)
     slow = pytest.mark.slow
     return [
-        pytest.param(names, id=names[0], marks=() if names[0] in ("mig", "rmig", "mcc", "xmig") else slow)
+        pytest.param(names, id=names[0], marks=() if names[0] in ("mig", "rmig", "mcc") else slow)
         for names in together.values()
     ]
 

@@ -14,9 +14,11 @@ import jaxdis
 from jaxdis import Scores, evaluate
 from jaxdis._core.files import DamagedFile, write_arrays
 from jaxdis.evaluation._score_core import as_json
+from tests.draws import representations
 
 pandas = pytest.importorskip("pandas")
-FACTORS = jaxdis.Factors.of(np.arange(240).reshape(-1, 2) % (3, 4), names=("shape", "<b>size"))
+CODES, VALUES = representations()
+FACTORS = jaxdis.Factors.of(VALUES, names=("shape", "<b>size"))
 LABELS = ({"model": "<i>beta", "seed": 0}, {"model": "=1+1", "seed": 1}, {"model": "beta", "seed": np.int64(2)})
 
 
@@ -111,8 +113,7 @@ def test_tables_are_joined():
 
 def test_one_file_holds_everything(tmp_path):
     path = tmp_path / "scores.npz"
-    values = np.asarray(FACTORS.values)
-    whole = evaluate(np.stack([values, -values]), FACTORS, ["mig", "mcc"], bootstrap=3, members=["plus", "minus"])
+    whole = evaluate(np.stack([CODES, -CODES]), FACTORS, ["mig", "sap_r2"], bootstrap=4, members=["plus", "minus"])
     for scores in (table(), table()[0], whole):
         scores.save(path)
         assert same(Scores.load(path), scores)
@@ -136,14 +137,13 @@ def test_files_of_anything_else_are_refused(fields, tmp_path):
 
 
 def test_csv_and_json_hold_parts_and_how_scores_were_computed(tmp_path):
-    values = np.asarray(FACTORS.values)
     metrics = {"mig": jaxdis.METRICS["mig"].with_options(bins=4)}
-    scores = evaluate(values, FACTORS, metrics, 7, members="mine", test=(values[:90], values[:90]))
+    scores = evaluate(CODES, FACTORS, metrics, 7, members="mine", test=(CODES[:90], VALUES[:90]))
     (row,) = csv.DictReader(io.StringIO(scores.to_csv()))
     assert row["member"] == "mine"
     assert float(row["mig.per_factor[shape]"]) == pytest.approx(scores.part("mig.per_factor")[0])
     how = json.loads(row["evaluation"])
-    assert (how["samples"], how["held_out"], how["codes"], how["key"]) == (120, 90, 2, [0, 7])
+    assert (how["samples"], how["held_out"], how["codes"], how["key"]) == (200, 90, 3, [0, 7])
     assert how["versions"]["jaxdis"] == jaxdis.__version__
     assert how["options"] == {"mig": {"bins": 4}}
     assert how["sizes"] == {"shape": 3, "<b>size": 4}
@@ -185,8 +185,7 @@ def test_what_stands_beside_a_score_is_said():
     assert "± is the standard deviation over members" in zoo._repr_html_()
     assert f"{np.mean(zoo['mig']):.4f} ± {np.std(zoo['mig']):.4f}" in repr(zoo)
     assert "2 more rows are not shown" in zoo._repr_html_()  # of 30, after the mean and the spread
-    values = np.asarray(FACTORS.values)
-    drawn = evaluate(values, FACTORS, "mig", bootstrap=3)
+    drawn = evaluate(CODES, FACTORS, "mig", bootstrap=4)
     low, high = drawn.interval("mig")
     assert f"{drawn['mig']:.4f} [{low:.4f}, {high:.4f}]" in repr(drawn)
     assert "[low, high] is the 95 % interval by bootstrap" in repr(drawn)
@@ -196,7 +195,7 @@ def test_what_stands_beside_a_score_is_said():
 def test_members_are_names_labels_or_columns():
     columns = {"member": ["a", "b", "c"], "beta": np.array([1.0, 4.0, 16.0])}
     expected = tuple({"member": name, "beta": beta} for name, beta in zip("abc", (1.0, 4.0, 16.0), strict=True))
-    zoo = np.stack([np.asarray(FACTORS.values)] * 3)
+    zoo = np.stack([CODES] * 3)
     for given in (columns, pandas.DataFrame(columns), expected):
         assert evaluate(zoo, FACTORS, "mig", members=given).members == expected
     for library in ("polars", "pyarrow"):

@@ -8,11 +8,11 @@ import pytest
 
 import jaxdis
 from jaxdis.evaluation._sensitivity import Sensitivity, _rows, order_of
+from tests.draws import representations
 
 rng = np.random.default_rng(0)
-FACTORS = rng.integers(0, 4, (400, 2))
 # Members whose codes hold less and less of the factors.
-CODES = np.stack([FACTORS + scale * rng.normal(size=(400, 2)) for scale in (0.1, 0.5, 1.0, 2.0)]).astype(np.float32)
+CODES, FACTORS = representations(4, noise=np.array([0.1, 0.5, 1.0, 2.0])[:, None, None])
 
 
 def test_reversed_pairs_are_counted_as_one_by_one():
@@ -48,7 +48,7 @@ def test_the_choice_that_alone_reverses_most_pairs_is_named_whatever_its_share()
     scores = np.stack([MEMBERS] * 4, axis=1).reshape(4, 2, 2)
     scores[:, 1, 0] = [0, 2, 1, 3]  # fewer samples reverse one of six pairs
     scores[:, 1, 1] = [9, -9, 9, -9]  # with another seed as well, all is different
-    axes = {"samples": (400, 100), "seed": (0, 1)}
+    axes = {"samples": (200, 100), "seed": (0, 1)}
     by = {row.choice: row for row in _rows("m", scores, axes)[0]}
     assert by["seed"].share > 0.4 > by["seed"].flipped == 0
     (said,) = planted(scores, axes)
@@ -60,11 +60,11 @@ def test_the_choice_that_alone_reverses_most_pairs_is_named_whatever_its_share()
 
 def test_where_no_choice_alone_reverses_a_pair_the_nearest_is_named():
     scores = np.stack([MEMBERS, MEMBERS, MEMBERS * 2, MEMBERS[::-1]], axis=1).reshape(4, 2, 2)
-    (said,) = planted(scores, {"samples": (400, 100), "seed": (0, 1)})
+    (said,) = planted(scores, {"samples": (200, 100), "seed": (0, 1)})
     assert said.startswith("m: no choice alone reverses a pair; samples comes nearest, with ")
     assert said.endswith("of the members' variance: alone it leaves the ranking unchanged")
     scores[:, 1, 0] = [0, 1, 1, 2]
-    assert planted(scores, {"samples": (400, 100), "seed": (0, 1)})[0].endswith("alone it makes ties or breaks them")
+    assert planted(scores, {"samples": (200, 100), "seed": (0, 1)})[0].endswith("alone it makes ties or breaks them")
     scores[:, 1, 0] = MEMBERS
     assert planted(scores, {"bins": (20, 5), "seed": (0, 1)}) == [
         "m: no choice alone changes a score, only several together"
@@ -72,15 +72,15 @@ def test_where_no_choice_alone_reverses_a_pair_the_nearest_is_named():
 
 
 def test_seeds_that_draw_nothing_are_not_named():
-    found = jaxdis.sensitivity(CODES[1:3].repeat(2, 0) + 0.0, FACTORS, "sap_r2", samples=(20, 400), seeds=6)
+    found = jaxdis.sensitivity(CODES[1:3].repeat(2, 0) + 0.0, FACTORS, "sap_r2", samples=(40, 200), seeds=6)
     assert {row.choice for row in found.choices} == {"samples", "seed"}
     assert "seed" not in found.sentences()[0]
 
 
 def test_scores_are_those_of_single_evaluations():
-    found = jaxdis.sensitivity(CODES, FACTORS, ["mig", "sap_r2"], options={"bins": (5, 20)}, samples=(100, 400))
-    assert found.axes["mig"] == {"bins": (20, 5), "samples": (400, 100), "seed": (0,)}  # the default is tried once
-    assert found.axes["sap_r2"] == {"samples": (400, 100), "seed": (0,)}
+    found = jaxdis.sensitivity(CODES, FACTORS, ["mig", "sap_r2"], options={"bins": (5, 20)}, samples=(100, 200))
+    assert found.axes["mig"] == {"bins": (20, 5), "samples": (200, 100), "seed": (0,)}  # the default is tried once
+    assert found.axes["sap_r2"] == {"samples": (200, 100), "seed": (0,)}
     expected = jaxdis.evaluate(CODES, FACTORS, {"mig": jaxdis.METRICS["mig"].with_options(bins=5)})["mig"]
     np.testing.assert_allclose(found.scores["mig"][:, 1, 0, 0], expected, rtol=1e-6)
     assert {(row.metric, row.choice, row.value) for row in found.settings} == {
@@ -96,11 +96,11 @@ def test_members_without_a_number_rank_nothing():
     codes = CODES.copy()
     codes[1:] = np.nan
     with pytest.warns(RuntimeWarning, match="3 of 4 members"):
-        found = jaxdis.sensitivity(codes, FACTORS, "sap_r2", samples=(100, 400))
+        found = jaxdis.sensitivity(codes, FACTORS, "sap_r2", samples=(100, 200))
     assert found.sentences() == ["sap_r2: fewer than two members have a number under all choices"]
     codes[:] = np.nan
     with pytest.warns(RuntimeWarning, match="4 of 4 members"):
-        found = jaxdis.sensitivity(codes, FACTORS, "sap_r2", samples=(100, 400))
+        found = jaxdis.sensitivity(codes, FACTORS, "sap_r2", samples=(100, 200))
     assert found.sentences() == ["sap_r2: fewer than two members have a number under all choices"]
     assert math.isnan(found.choices[0].share)
 
@@ -119,9 +119,9 @@ def test_other_seeds_take_other_samples():
     [
         ({"options": {"depth": (1, 2)}}, "options: must be among bins"),
         ({"options": {"bins": 3}}, "bins: must be a sequence"),
-        ({"samples": (1, 100)}, "samples: must have numbers of samples from 2 to 400"),
+        ({"samples": (1, 100)}, "samples: must have numbers of samples from 2 to 200"),
         ({}, "nothing to choose from"),
-        ({"seeds": 2, "arguments": {"weights": np.ones(400)}}, "must have no `weights`"),
+        ({"seeds": 2, "arguments": {"weights": np.ones(200)}}, "must have no `weights`"),
         ({"seeds": (-1, 2)}, "seeds: must be a whole number"),
         ({"seeds": 0}, "seeds: must be a whole number of at least 1"),
         ({"seeds": ()}, "seeds: must be at least one"),

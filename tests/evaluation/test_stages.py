@@ -11,6 +11,7 @@ from jaxdis._core import executor
 from jaxdis.evaluation._costs import usual_seconds
 from jaxdis.evaluation._run import stages_of
 from jaxdis.metrics._plan import plan_of
+from tests.draws import representations
 
 pytestmark = pytest.mark.two_devices
 
@@ -19,10 +20,7 @@ QUICK = ("sap_r2", "mig", "mcc", "med")
 
 @pytest.fixture
 def arrays():
-    rng = np.random.default_rng(0)
-    values = np.stack([rng.integers(0, 3, 200), rng.integers(0, 5, 200)], axis=1)
-    codes = values @ rng.normal(size=(3, 2, 4)) + rng.normal(size=(3, 200, 4))
-    return codes.astype(np.float32), values
+    return representations(3)
 
 
 def stage_of(name: str) -> int:

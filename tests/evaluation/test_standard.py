@@ -13,10 +13,10 @@ from jaxdis import Factors, evaluate
 from jaxdis._core import display
 from jaxdis.cli import main
 from jaxdis.metrics._plan import STANDARD, of_classes, plan_of
+from tests.draws import representations
 
 RNG = np.random.default_rng(0)
-VALUES = RNG.integers(0, 3, (600, 2))
-CODES = (VALUES + 0.5 * RNG.normal(size=(600, 2))).astype(np.float32)
+CODES, VALUES = representations()
 QUICK = ("mig", "modularity")
 
 
@@ -28,7 +28,7 @@ def test_the_standard_metrics_are_one_or_two_of_each_family():
 
 
 def test_of_continuous_factors_those_without_classes_are_computed(monkeypatch):
-    continuous = Factors.of(RNG.normal(size=(600, 2)), sizes=(None, None))
+    continuous = Factors.of(RNG.normal(size=(200, 2)), sizes=(None, None))
     left_out = of_classes(plan_of("standard"), continuous.sizes)
     assert left_out
     monkeypatch.setattr("jaxdis.metrics._plan.STANDARD", (*QUICK, *left_out))
@@ -44,7 +44,7 @@ def test_of_continuous_factors_those_without_classes_are_computed(monkeypatch):
 def test_of_angles_those_that_read_no_line_are_computed(missing, monkeypatch):
     monkeypatch.setattr("jaxdis.metrics._plan.STANDARD", (*QUICK, "dci_forest"))
     shape = [None if missing and row < 9 else value for row, value in enumerate(VALUES[:, 0].tolist())]
-    table = {"shape": shape, "angle": RNG.uniform(0, 360, 600)}
+    table = {"shape": shape, "angle": RNG.uniform(0, 360, 200)}
     factors = Factors.from_table(table, kinds={"angle": ("circular", 360.0)}, missing="each")
     scores = evaluate(CODES, factors)
     assert list(scores) == list(QUICK)
@@ -67,7 +67,7 @@ def test_of_an_encoder_too_those_that_read_no_line_are_computed(monkeypatch):
 
 def test_the_command_scores_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
-    np.savez(tmp_path / "codes.npz", codes=CODES[:200], factors=VALUES[:200])
+    np.savez(tmp_path / "codes.npz", codes=CODES, factors=VALUES)
     assert main(["score", str(tmp_path / "codes.npz")]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in STANDARD)
@@ -88,7 +88,7 @@ def test_true_draws_lines_where_there_is_no_terminal(monkeypatch, capsys):
 
 def test_what_takes_longer_tells_how_far_it_is():
     told = []
-    jaxdis.sample_curve(CODES, VALUES, "mig", sizes=(100, 200), progress=lambda *done: told.append(done))
+    jaxdis.sample_curve(CODES, VALUES, "mig", sizes=(50, 100), progress=lambda *done: told.append(done))
     assert told[-1] == (4, 4)
 
 

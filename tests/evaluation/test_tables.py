@@ -590,8 +590,8 @@ def test_rows_that_a_table_kept_are_taken_from_codes_and_all_beside_them():
     kept = np.arange(1, ROWS - 1)
     np.testing.assert_array_equal(factors.rows, kept)
     ones, key = np.arange(ROWS) % 3 + 1.0, jax.random.key(0)
-    whole = evaluate(CODES, factors, ("mig", "mcc"), key, weights=ones, test=(CODES, factors))
-    cut = evaluate(CODES[kept], factors, ("mig", "mcc"), key, weights=ones[kept])
+    whole = evaluate(CODES, factors, "mig", key, weights=ones, test=(CODES, factors))
+    cut = evaluate(CODES[kept], factors, "mig", key, weights=ones[kept])
     assert whole.to_dict() == cut.to_dict()
     zoo = evaluate(np.stack([CODES] * 2), factors, "mig", key)
     np.testing.assert_array_equal(zoo["mig"], evaluate(CODES[kept], factors, "mig", key)["mig"])
@@ -603,13 +603,13 @@ def test_held_out_classes_are_numbered_as_those_of_training():
     train = Factors.from_table({"shape": ["a", "b", "c"] * 20, "size": SIZES})
     test = Factors.from_table({"size": SIZES, "shape": ["c", "b"] * 30})
     right = Factors.of(np.c_[np.tile([2, 1], 30), SIZES], sizes=(3, 4))
-    found = evaluate(CODES, train, "explicitness", test=(CODES, test)).to_dict()
-    assert found == evaluate(CODES, train, "explicitness", test=(CODES, right)).to_dict()
+    found = evaluate(CODES, train, "sap", test=(CODES, test)).to_dict()
+    assert found == evaluate(CODES, train, "sap", test=(CODES, right)).to_dict()
     unknown = Factors.from_table({"size": SIZES, "shape": ["c", "d"] * 30})
     with pytest.raises(ValueError, match="test: must have classes of shape that training has, got 'd'"):
-        evaluate(CODES, train, "explicitness", test=(CODES, unknown))
+        evaluate(CODES, train, "sap", test=(CODES, unknown))
     with pytest.raises(ValueError, match="test: must have the factors shape, size, got size"):
-        evaluate(CODES, train, "explicitness", test=(CODES, Factors.from_table({"size": SIZES})))
+        evaluate(CODES, train, "sap", test=(CODES, Factors.from_table({"size": SIZES})))
 
 
 def test_tables_with_other_class_names_run_the_same_program():
@@ -631,7 +631,7 @@ def test_tables_with_other_class_names_run_the_same_program():
 OF_ROWS = {
     "relate": lambda codes, factors: jaxdis.relate(codes[0], factors, "r2"),
     "blend_table": lambda codes, factors: jaxdis.blend_table(codes[0], factors, ("r2",), ("gap",)),
-    "sample_curve": lambda codes, factors: sample_curve(codes, factors, "mig", sizes=(20, 40)),
+    "sample_curve": lambda codes, factors: sample_curve(codes, factors, "mig", sizes=(20,)),
     "sensitivity": lambda codes, factors: jaxdis.sensitivity(codes, factors, ["mig"], options={"bins": (4, 8)}),
     "monitor": lambda codes, factors: seen(jaxdis.Monitor(factors, ("mig",)), codes[0]),
     "block_identifiability": lambda codes, factors: structured.block_identifiability(

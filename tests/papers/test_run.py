@@ -63,7 +63,9 @@ def toy(start: int = 1) -> Paper:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    return reproduce(toy(), tmp_path_factory.mktemp("paper"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.plots.png", lambda figure: b"")
+        return reproduce(toy(), tmp_path_factory.mktemp("paper"))
 
 
 def test_the_page_shows_verdicts_tables_and_figures(page):

@@ -131,6 +131,7 @@ def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("quick") / "study"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+        patch.setattr("jaxdis.plots.png", lambda figure: b"")  # drawing takes a third of the time
         assert main(study("run", QUICK, out, "--seeds", "2")) == 0
     return out
 

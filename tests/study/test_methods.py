@@ -44,7 +44,7 @@ def test_components_of_a_study_are_those_of_its_pool(finished):
     zoo = member_zoo(study, Store(finished[0]), member)
     assert isinstance(zoo.config.method, Pca)
     arrays = Store(finished[0]).arrays("encode", member.encode)
-    assert arrays["mean"].shape == (128, 3)
+    assert arrays["mean"].shape == (64, 3)
     assert not arrays["variance"].any()
     spread = arrays["mean"].std(0)
     assert spread[0] > spread[2] > 0.1

@@ -90,7 +90,7 @@ def test_adding_a_metric_trains_nothing(finished, tmp_path, monkeypatch):
     [
         ({"metrics": ("mcc",)}, "metrics.med is .*, asked for null"),
         ({"steps": 4}, "3 of its trained members are not in the study"),
-        ({"sampling": Sampling(256, 64)}, "sampling.train is 128, asked for 256"),
+        ({"sampling": Sampling(128, 64)}, "sampling.train is 64, asked for 128"),
     ],
     ids=["metrics", "steps", "sampling"],
 )

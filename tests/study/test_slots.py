@@ -151,7 +151,8 @@ def test_true_masks_have_the_size_of_pooled_images():
 def test_groups_are_local_and_masks_are_true(monkeypatch):
     scenes = DATASETS["multi_dsprites"].scenes
     space = DATASETS["multi_dsprites"].space
-    factors = space.wrap(scenes.draw(space, jax.random.key(0), 20, groups=2))
+    draw = jax.jit(scenes.draw, static_argnames=("space", "n", "groups"))
+    factors = space.wrap(draw(space, jax.random.key(0), 20, groups=2))
     samples = scenes.samples(space, factors)
     assert samples.labels[:4] == (
         ("background", "red"),

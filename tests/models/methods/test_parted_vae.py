@@ -169,7 +169,7 @@ def test_there_is_one_labelled_batch_per_update_from_the_labelled_images():
 
 def test_without_labels_there_is_no_second_optimizer():
     free = models.PartedVae(network=SMALL.network, num_z=2, batch_size=5).resolved((4, 4, 1))
-    state = free.begin(jax.random.key(0))
+    state = jax.eval_shape(free.begin, jax.random.key(0))
     assert state.labelled_moments == state.labelled_schedule == ()
     assert not free.needs_labels
     assert free.trained == ("parted_vae",)

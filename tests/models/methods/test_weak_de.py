@@ -1,6 +1,7 @@
 """WeakDE against float64 NumPy, and what its released code does that one would not expect."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +22,7 @@ from jaxdis.models.methods._weak_de import (
     targets_of,
 )
 from jaxdis.models.networks._architectures import UnbiasedBatchNorm, normalized
+from tests.draws import normal
 from tests.models.methods.derived import (
     adam,
     assert_close,
@@ -96,8 +98,9 @@ def odds(discriminator, codes):
     return perceptron(discriminator, np.concatenate([np.zeros((len(codes), 6)), codes], axis=1))
 
 
+@functools.cache
 def started():
-    return SMALL.begin(jax.random.key(2))
+    return jax.jit(SMALL.begin)(jax.random.key(2))
 
 
 def after_warm_up(source):
@@ -196,10 +199,8 @@ def test_priors_are_fitted_once_to_the_labelled_images_of_each_class():
 @pytest.mark.parametrize("num_codes", [8, 16, 32, 64])
 def test_priors_of_classes_with_few_images_have_factors(num_codes):
     """Two images of a class leave a covariance of rank one, which rounding must not make indefinite."""
-    codes = jax.random.normal(jax.random.key(0), (400, num_codes)) * jnp.logspace(-2, 1, num_codes)[None]
-    priors = compiled_whole(ClassPriors.fitted)(
-        codes, jnp.arange(400, dtype=jnp.int32) // 2, 200, share=jnp.float32(0.1)
-    )
+    codes = normal(0, (400, num_codes)) * np.logspace(-2, 1, num_codes, dtype=np.float32)[None]
+    priors = compiled_whole(ClassPriors.fitted)(codes, np.arange(400, dtype=np.int32) // 2, 200, share=jnp.float32(0.1))
     assert np.isfinite(priors.factor).all()
 
 
@@ -212,12 +213,13 @@ def test_classes_are_drawn_uniformly_among_those_with_images():
 
 
 def test_the_zeroed_labels_of_the_released_code_leave_one_gaussian():
-    priors = ClassPriors(jnp.arange(6.0)[:, None] * jnp.ones((1, 2)), jnp.zeros((6, 2, 2)), jnp.ones(6, bool))
-    classes, normal = jnp.array([0, 5, 3, 1, 2, 4]), jnp.zeros((6, 2))
+    means = np.repeat(np.arange(6, dtype=np.float32), 2).reshape(6, 2)
+    priors = ClassPriors(means, np.zeros((6, 2, 2), np.float32), np.ones(6, bool))
+    given = priors, np.int32([0, 5, 3, 1, 2, 4]), np.zeros((6, 2), np.float32), np.bool_(True)
     released = dataclasses.replace(SMALL, as_released=True)
-    intended = SMALL._prior(priors, classes, normal, jnp.bool_(True))
+    intended, zeroed = (np.asarray(jax.jit(method._prior)(*given)) for method in (SMALL, released))
     np.testing.assert_array_equal(intended[:, 0], [0, 5, 3, 1, 2, 4])
-    assert not released._prior(priors, classes, normal, jnp.bool_(True)).any()
+    assert not zeroed.any()
 
 
 def test_the_prior_is_uniform_during_warm_up():
@@ -311,19 +313,20 @@ DSPRITES_REGIONS = (
 
 def test_classes_of_dsprites():
     """Released: regions at the ends and in the middle, of middle sizes and nearly upright: 12 150 images."""
-    values = jnp.stack(jnp.meshgrid(*map(jnp.arange, (3, 6, 40, 32, 32)), indexing="ij"), axis=-1).reshape(-1, 5)
-    released = np.asarray(class_of(values, DSPRITES_REGIONS))
+    values = np.indices((3, 6, 40, 32, 32), np.int32).reshape(5, -1).T
+    number = jax.jit(class_of, static_argnums=1)
+    released = np.asarray(number(values, DSPRITES_REGIONS))
     assert np.bincount(released[released >= 0]).tolist() == [450] * 27
     assert sizes_of(DSPRITES_REGIONS) == (3, 3, 3, 1, 1)
-    everything = np.asarray(class_of(values, DSPRITES_CLASSES))
+    everything = np.asarray(number(values, DSPRITES_CLASSES))
     assert everything.min() == 0
     assert NAMES[everything[-1]] == ">vH"
     assert (everything[released >= 0] == released[released >= 0]).all()
 
 
 def test_augmentation_changes_six_of_seven_images():
-    images = jnp.concatenate([jnp.ones((700, 4, 2, 1)), jnp.full((700, 4, 2, 1), 0.5)], axis=2)
-    changed = np.asarray(augmented(jax.random.key(0), images))
+    images = np.repeat(np.float32([1, 0.5]), 2)[None, None, :, None] * np.ones((700, 4, 1, 1), np.float32)
+    changed = np.asarray(jax.jit(augmented)(jax.random.key(0), images))
     assert changed.min() >= 0
     assert changed.max() <= 1
     kept = (changed == np.asarray(images)).all((1, 2, 3))

@@ -22,7 +22,10 @@ SMALL = {
 }
 
 
-@pytest.fixture(params={"patches": "gpu", "direct": "cpu"}.items(), ids=lambda pair: pair[0])
+FORMS = {"patches": "gpu", "direct": "cpu"}
+
+
+@pytest.fixture(params=FORMS.items(), ids=lambda pair: pair[0])
 def form(request):
     """Both forms of a convolution, whichever this backend takes."""
     with tracing_for(request.param[1]):
@@ -38,23 +41,30 @@ def begun(network):
 
 
 def assert_same_values_and_gradients(found, wanted, images, kernel, tolerance=1e-5):
-    """Values and both gradients of a sum of squares, relative to the largest of each."""
+    """Values and both gradients of a sum of squares, relative to the largest of each, in both forms of ``found``."""
 
     def values_and_gradients(f, *pair):
         return f(*pair), *jax.grad(lambda *pair: jnp.square(f(*pair)).sum(), (0, 1))(*pair)
 
-    both = jax.jit(lambda *pair: [values_and_gradients(f, *pair) for f in (found, wanted)])
-    (values, *gradients), (expected, *of_expected) = both(images, kernel)
-    np.testing.assert_allclose(values, expected, atol=tolerance)
-    for left, right in zip(gradients, of_expected, strict=True):
-        assert left.shape == right.shape
-        left, right = np.asarray(left), np.asarray(right)
-        assert np.abs(left - right).max() < tolerance * np.abs(right).max()
+    @jax.jit
+    def all_of_them(*pair):
+        results = [values_and_gradients(wanted, *pair)]
+        for platform in FORMS.values():
+            with tracing_for(platform):
+                results.append(values_and_gradients(found, *pair))
+        return results
+
+    (expected, *of_expected), *by_form = jax.tree.map(np.asarray, all_of_them(images, kernel))
+    for values, *gradients in by_form:
+        np.testing.assert_allclose(values, expected, atol=tolerance)
+        for left, right in zip(gradients, of_expected, strict=True):
+            assert left.shape == right.shape
+            assert np.abs(left - right).max() < tolerance * np.abs(right).max()
 
 
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("shape", [(6, 6, 1), (8, 12, 3), (7, 5, 2)])
-def test_a_convolution_equals_the_ordinary_one(size, shape, form):
+def test_a_convolution_equals_the_ordinary_one(size, shape):
     images = normal(0, (2, *shape))
     kernel = normal(1, (size, size, shape[-1], 5))
     layout = ("NHWC", "HWIO", "NHWC")
@@ -66,7 +76,7 @@ def test_a_convolution_equals_the_ordinary_one(size, shape, form):
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4)])
-def test_a_transposed_convolution_equals_the_ordinary_one(shape, form):
+def test_a_transposed_convolution_equals_the_ordinary_one(shape):
     images = normal(0, (2, *shape))
     kernel = normal(1, (4, 4, shape[-1], 3))
 
@@ -81,7 +91,7 @@ def test_a_transposed_convolution_equals_the_ordinary_one(shape, form):
     ("size", "stride", "padding"),
     [(3, 1, 0), (3, 1, 1), (3, 2, 0), (3, 2, 1), (5, 1, 0), (5, 1, 2), (5, 1, 3), (5, 2, 2), (1, 1, 0)],
 )
-def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, padding, form):
+def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, padding):
     images = normal(0, (2, *shape, 3))
     kernel = normal(1, (size, size, 3, 2))
     layout = ("NHWC", "HWIO", "NHWC")
@@ -94,7 +104,7 @@ def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, paddi
     assert_same_values_and_gradients(found, ordinary, images, kernel, 2e-5)
 
 
-def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced_images(form):
+def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced_images():
     images = normal(0, (2, 3, 5, 4))
     kernel = normal(1, (5, 5, 4, 3))
     layout = ("NHWC", "HWIO", "NHWC")
@@ -110,7 +120,7 @@ def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced
 
 
 @pytest.mark.parametrize("name", ["pooled_convolution", "enlarged_convolution"])
-def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name, form):
+def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name):
     images = normal(0, (2, 6, 8, 3))
     kernel = normal(1, (3, 3, 3, 2))
 
@@ -124,16 +134,20 @@ def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name, form):
 
 @pytest.mark.parametrize("shape", [(8, 8), (7, 10)])
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (4, 2), (2, 2), (5, 1), (5, 2)])
-def test_a_layer_is_that_of_flax(shape, size, stride, form):
+def test_a_layer_is_that_of_flax(shape, size, stride):
     images = normal(0, (2, *shape, 3))
     ordinary, found = (kind(4, (size, size), (stride, stride)) for kind in (nn.Conv, architectures.Conv))
 
     def both(key, images):
-        params = ordinary.init(key, images)
-        return [module.apply(params, images) for module in (found, ordinary)]
+        params, by_form = ordinary.init(key, images), []
+        for platform in FORMS.values():
+            with tracing_for(platform):
+                by_form.append(found.apply(params, images))
+        return by_form, ordinary.apply(params, images)
 
-    outputs, expected = jax.jit(both)(jax.random.key(1), images)
-    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    by_form, expected = jax.jit(both)(jax.random.key(1), images)
+    for outputs in by_form:
+        np.testing.assert_allclose(outputs, expected, atol=1e-5)
 
 
 def test_running_variances_are_those_of_torch():

@@ -13,6 +13,7 @@ from jaxdis.models.objectives import _losses as losses
 from jaxdis.models.objectives import _losses as table
 from jaxdis.models.objectives._losses import Estimator
 from jaxdis.models.training._image_source import as_source
+from tests.draws import uniform
 from tests.models import reference
 
 N, D, PIXELS = 6, 3, 16
@@ -51,8 +52,7 @@ SETTINGS = {
 @functools.cache
 def fixed():
     """Parameters, images in [0, 1] and the key of the noise."""
-    images = jax.random.uniform(jax.random.key(1), (N, 4, 4, 1))
-    return init(jax.random.key(0)), images, jax.random.key(2)
+    return jax.jit(init)(jax.random.key(0)), uniform(1, (N, 4, 4, 1)), jax.random.key(2)
 
 
 def vae(objective: str, estimator="mss", **changes) -> models.Vae:
@@ -191,7 +191,7 @@ def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
 
 def test_terms_that_overflow_do_not_leak_through_a_zero_weight():
     wild = terms(log_variance=jnp.full((4, 1), -80.0), codes=jnp.full((4, 1), 1e10))
-    assert np.isfinite(float(losses.regularized(wild, table.beta())))
+    assert np.isfinite(jax.jit(lambda: losses.regularized(wild, table.beta()))())
 
 
 def test_a_users_objective_is_one_function_and_one_row(images, monkeypatch):

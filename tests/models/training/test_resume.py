@@ -301,7 +301,7 @@ def test_files_have_the_modes_that_the_user_chose(resumed, tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damage, config, images, tmp_path):
     def again():
-        _, said = train_to_directory(config, SWEEP, 1, tmp_path, data=images, progress=False, **often)
+        _, said = train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False, **often)
         return said
 
     config = dataclasses.replace(config, steps=12)

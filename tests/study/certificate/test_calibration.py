@@ -46,7 +46,9 @@ SMALL = {
 def made(tmp_path_factory):
     out = tmp_path_factory.mktemp("calibration")
     plan = Calibration.of("mig", **SMALL)
-    return plan, out, calibrate(plan, out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.plots.png", lambda figure: b"")
+        return plan, out, calibrate(plan, out)
 
 
 def test_scores_have_the_shapes_that_are_promised(made):

@@ -1,11 +1,15 @@
 """The mixture's two forms, stick breaking and the mask loss, against sums written out."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from jaxdis.models.methods.slots import _base as mixture
+
+mixture_error = jax.jit(mixture.mixture_error, static_argnums=4)
+mask_divergence, stick_breaking = map(jax.jit, (mixture.mask_divergence, mixture.stick_breaking))
 
 
 @pytest.fixture
@@ -27,7 +31,7 @@ def test_an_image_is_a_mixture_of_channels_or_of_pixels(form, scene):
             wanted[n] -= sum(np.log(masks[:, n, h, w] @ densities[:, c]) for c in range(3))
         else:
             wanted[n] -= np.log(masks[:, n, h, w] @ densities.prod(1))
-    got = mixture.mixture_error(*map(jnp.float32, (images, shown, np.log(masks), deviations)), form)
+    got = mixture_error(*map(jnp.float32, (images, shown, np.log(masks), deviations)), form)
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
@@ -35,8 +39,8 @@ def test_the_forms_are_equal_with_one_slot_or_one_channel_and_differ_elsewhere(s
     images, shown, masks = scene
 
     def both(images, shown, masks):
-        arrays = [*map(jnp.float32, (images, shown, np.log(masks))), jnp.full(len(shown), 0.3)]
-        return [np.asarray(mixture.mixture_error(*arrays, form)) for form in ("channel", "pixel")]
+        arrays = [*map(jnp.float32, (images, shown, np.log(masks))), np.full(len(shown), 0.3, np.float32)]
+        return [np.asarray(mixture_error(*arrays, form)) for form in ("channel", "pixel")]
 
     np.testing.assert_allclose(*both(images[..., :1], shown[..., :1], masks), rtol=1e-5)
     np.testing.assert_allclose(*both(images, shown[:1], np.ones_like(masks[:1])), rtol=1e-5)
@@ -53,13 +57,13 @@ def test_sticks_are_broken_one_after_the_other():
         share = 1 / (1 + np.exp(-row))
         wanted.append(left * share)
         left = left * (1 - share)
-    got = np.exp(mixture.stick_breaking(jnp.float32(logits)))
+    got = np.exp(stick_breaking(jnp.float32(logits)))
     np.testing.assert_allclose(got, [*wanted, left], rtol=1e-4)
     np.testing.assert_allclose(got.sum(0), 1, rtol=1e-5)
 
 
 def test_far_logits_leave_finite_logarithms():
-    got = np.asarray(mixture.stick_breaking(jnp.float32([300, -300, 300]).reshape(3, 1, 1, 1)))[:, 0, 0, 0]
+    got = np.asarray(stick_breaking(jnp.float32([300, -300, 300]).reshape(3, 1, 1, 1)))[:, 0, 0, 0]
     np.testing.assert_allclose(got, [0, -600, -300, -600], rtol=1e-6)
 
 
@@ -73,6 +77,6 @@ def test_the_mask_loss_is_a_divergence_of_floored_shares(scene):
         p = np.maximum(priors[:, n, h, w], 1e-5)
         wanted[n] += (floored * np.log(floored / (p / p.sum()))).sum()
     logs = np.log(np.maximum(masks, 1e-30))
-    got = mixture.mask_divergence(jnp.float32(logs), jnp.float32(np.log(priors)))
+    got = mask_divergence(jnp.float32(logs), jnp.float32(np.log(priors)))
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
-    np.testing.assert_allclose(mixture.mask_divergence(*[jnp.float32(np.log(priors))] * 2), 0, atol=1e-5)
+    np.testing.assert_allclose(mask_divergence(*[jnp.float32(np.log(priors))] * 2), 0, atol=1e-5)
