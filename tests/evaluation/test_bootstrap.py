@@ -110,12 +110,12 @@ def test_every_metric_can_be_bootstrapped(zoo):
     plan = tuple((name, quick(name)) for name in METRICS)
     members, shared, _ = bind(codes, Factors.of(values), split=True)
     member, shared = jax.tree.map(lambda leaf: leaf[0], members), shared_by(plan, shared)
-    scores, _, replicates, _ = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
-    assert set(scores) == set(replicates) == set(METRICS)
-    for name in METRICS:
-        columns = {field for field, value in scores[name]._asdict().items() if value is not None and value.ndim == 0}
-        assert replicates[name].keys() == columns
-        assert all(values.shape == (4,) for values in replicates[name].values())
+    found = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
+    assert set(found.metrics) == set(found.replicates) == set(METRICS)
+    for name, scores in found.metrics.items():
+        columns = {field for field, value in scores._asdict().items() if value is not None and value.ndim == 0}
+        assert found.replicates[name].keys() == columns
+        assert all(values.shape == (4,) for values in found.replicates[name].values())
 
 
 @pytest.mark.parametrize(
