@@ -4,7 +4,6 @@ import functools
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import digamma
@@ -21,6 +20,7 @@ from jaxdis._learners.neighbors import (
     joint_discrete_information,
 )
 from tests.golden_values import arrays, numbers
+from tests.programs import compiled_whole
 
 continuous = jax.jit(continuous_information, static_argnames=("neighbors", "method"))
 discrete = jax.jit(discrete_information, static_argnames=("sizes", "neighbors"))
@@ -156,6 +156,7 @@ def test_nothing_is_told_by_a_constant_or_of_one():
 
 def test_expected_digamma_is_the_mean_over_orders():
     rng = np.random.default_rng(0)
+    expected = jax.jit(expected_digamma)
     for k, inside, inside_class, shell, shell_class in [
         (3, 0, 0, 9, 4),
         (3, 0, 0, 3, 3),
@@ -165,7 +166,7 @@ def test_expected_digamma_is_the_mean_over_orders():
         rank = k - inside_class
         orders = [np.flatnonzero(rng.permutation(shell) < shell_class)[rank - 1] + 1 for _ in range(20_000)]
         truth = digamma(inside + np.array(orders)).mean()
-        found = float(expected_digamma(rank, shell_class, inside, shell, shell_class))
+        found = float(expected(rank, shell_class, inside, shell, shell_class))
         assert found == pytest.approx(truth, abs=0.01 if inside else 0.006)
 
 
@@ -176,8 +177,8 @@ def test_counts_and_smallest_equal_numpy():
     apart = np.abs(values[:, None] - values[None, :])
     for closed in (False, True):
         expected = (apart <= radius[:, None] if closed else apart < radius[:, None]).sum(axis=1)
-        np.testing.assert_array_equal(count_nearer(jnp.asarray(values), values, radius, closed=closed), expected)
-    np.testing.assert_array_equal(smallest(jnp.asarray(apart), 4), np.sort(apart, axis=1)[:, :4])
+        np.testing.assert_array_equal(compiled_whole(count_nearer)(values, values, radius, closed=closed), expected)
+    np.testing.assert_array_equal(compiled_whole(smallest)(apart, 4), np.sort(apart, axis=1)[:, :4])
 
 
 @pytest.mark.parametrize(("code_grid", "value_grid"), [(0, 0.03), (0, 0.1), (0, 1.0), (0.3, 0.3), (0.1, 0.03)])
