@@ -52,6 +52,11 @@ def fit_four_classes(codes, classes, inverse_penalty):
     return logistic.fit_logistic(codes, classes, (4,), inverse_penalty=inverse_penalty)
 
 
+@jax.jit
+def fit_two_classes(codes, classes, inverse_penalty):
+    return logistic.fit_logistic(codes, classes, (2,), inverse_penalty=inverse_penalty)
+
+
 @pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 100.0])
 def test_with_more_codes_than_samples_the_optimum_is_reached(inverse_penalty):
     """Few samples, rare classes, and codes 30 times as large as the others."""
@@ -92,9 +97,9 @@ def test_a_class_that_does_not_occur_is_never_predicted(samples):
 
 
 def test_separable_classes_stay_finite():
-    codes = np.linspace(-1, 1, 200, dtype=np.float32)[:, None]
+    codes = np.linspace(-1, 1, 660, dtype=np.float32)[:, None]
     classes = (codes > 0).astype(np.int32)
-    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=1e4))(codes, classes)
+    model = fit_two_classes(codes, classes, np.float32(1e4))
     assert np.isfinite(model.coefficients).all()
     assert (np.asarray(predict(model, codes, (2,))) == classes).all()
 
@@ -212,7 +217,7 @@ def test_lasso_path_equals_sklearn_at_every_penalty(samples):
     np.testing.assert_allclose(path.error, expected, atol=1e-4)
     best = np.sort(penalties)[::-1][np.argmin(expected, axis=0)]
     np.testing.assert_allclose(path.penalty, best)
-    alone = lasso(codes, targets, best[0])
+    alone = np.asarray(lasso(codes, targets, np.float32(best[0])))
     np.testing.assert_allclose(path.model.weights[:, 0], alone[:, 0], atol=1e-4)
 
 
@@ -247,8 +252,8 @@ def test_lasso_does_not_stop_early_where_units_are_large_or_small(samples):
 
 def test_lasso_of_constant_and_duplicate_columns_is_finite(samples):
     codes, values, _, _ = samples
-    inputs = np.asarray(np.c_[codes[:, :2], np.zeros(3000), codes[:, :1]])
-    found = np.asarray(lasso(inputs, standardized(np.asarray(values, np.float32)), 0.02))
+    inputs = np.c_[codes[:, :2], np.zeros(3000), codes[:, :3]].astype(np.float32)
+    found = np.asarray(lasso(inputs, standardized(np.asarray(values, np.float32)), np.float32(0.02)))
     assert np.isfinite(found).all()
     assert (found[2] == 0).all()
 
@@ -476,10 +481,8 @@ def test_logits_beyond_the_range_of_exponentials_are_fitted():
     rng = np.random.default_rng(0)
     codes = np.concatenate([rng.normal(size=(600, 1)), 40 + 0.1 * rng.normal(size=(60, 1))])
     classes = np.r_[codes[:600, 0] + 0.05 * rng.normal(size=600) > 0, np.zeros(60, bool)].astype(int)
-    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=np.inf))(
-        np.asarray(codes, np.float32), np.asarray(classes[:, None], np.int32)
-    )
-    found = np.asarray(log_probabilities(model, np.asarray(codes, np.float32), (2,)))
+    model = fit_two_classes(codes.astype(np.float32), classes[:, None].astype(np.int32), np.float32(np.inf))
+    found = np.asarray(log_probabilities(model, codes.astype(np.float32), (2,)))
     oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=20000).fit(codes, classes)
     entropy = -found[np.arange(660), classes].mean()
     expected = -np.log(oracle.predict_proba(codes)[np.arange(660), classes]).mean()

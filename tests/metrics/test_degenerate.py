@@ -1,7 +1,6 @@
 """Zoos whose codes collapsed: what the scores by intervention and without factors say of them."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -85,7 +84,7 @@ def test_a_single_code_alive(zoo, scores):
 
 
 def test_udr_of_a_collapsed_zoo(zoo):
-    result = jax.jit(udr)(jnp.asarray(zoo[0]))
+    result = jax.jit(udr)(zoo[0])
     assert np.isfinite(result.score).all()
     np.testing.assert_allclose(np.asarray(result.pairs)[2], 0, atol=1e-6)
 
