@@ -46,14 +46,14 @@ def test_ties_are_solved_deterministically(method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_forbidden_pairs_are_avoided(method, bad):
-    cost = np.asarray([[1.0, bad, 5.0], [bad, 2.0, 1.0], [4.0, 1.0, bad]])
+    cost = np.array([[1.0, bad, 5.0], [bad, 2.0, 1.0], [4.0, 1.0, bad]])
     found = np.asarray(assign(cost, method=method).column)
     np.testing.assert_array_equal(found, [0, 2, 1])
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_row_with_nothing_allowed_gets_nothing(method):
-    cost = np.asarray([[np.nan, np.nan], [3.0, 1.0]])
+    cost = np.array([[np.nan, np.nan], [3.0, 1.0]])
     found = assign(cost, method=method)
     np.testing.assert_array_equal(found.column, [-1, 1])
     np.testing.assert_array_equal(found.row, [-1, 1])
@@ -67,7 +67,7 @@ def test_empty_costs():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_vmapped_equals_looped(method):
-    costs = np.asarray(np.random.default_rng(1).normal(size=(4, 5, 8)), np.float32)
+    costs = np.random.default_rng(1).normal(size=(4, 5, 8)).astype(np.float32)
     batched = jax.jit(jax.vmap(lambda cost: assign(cost, method=method).column))(costs)
     for member in range(4):
         np.testing.assert_array_equal(batched[member], assign(costs[member], method=method).column)

@@ -268,7 +268,7 @@ def test_sap_reads_the_squared_correlation_of_a_continuous_factor(samples):
 
 
 def test_threshold_accuracy_by_hand():
-    codes = np.asarray([0.0, 1, 2, 3, 4, 5, 6, 7])[:, None]
+    codes = np.array([0.0, 1, 2, 3, 4, 5, 6, 7])[:, None]
     factors = Factors.of([0, 0, 0, 1, 1, 1, 1, 1])
     # Two bins of four: three zeros against one, and four ones.
     assert compiled_whole(threshold_accuracy)(codes, factors).strength[0, 0] == pytest.approx(7 / 8)

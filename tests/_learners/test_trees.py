@@ -145,12 +145,12 @@ def test_runs_that_are_not_walked_hold_no_better_cut():
     codes = np.round(rng.normal(size=(n, d)), 2).astype(np.float32)  # ties, also across runs
     gradient = (rng.random((n, c)) < np.array([0.02, 0.05, 0.1, 0.3, 0.5, 0.5])).astype(np.float32)
     gradient = gradient - gradient.mean(axis=0) + 0.02 * codes[:, :1]
-    weights = np.asarray(rng.choice([0.5, 1, 2], n).astype(np.float32))
-    gradient = np.asarray(gradient) * weights[:, None]
+    weights = jnp.asarray(rng.choice([0.5, 1, 2], n).astype(np.float32))
+    gradient = jnp.asarray(gradient) * weights[:, None]
     own = jnp.broadcast_to(jnp.arange(c, dtype=jnp.int32), (n, c))  # gradients of any sign in all columns
-    finder, ranks, _ = exact_order(np.asarray(codes), weights, np.asarray(codes), own)
+    finder, ranks, _ = exact_order(jnp.asarray(codes), weights, jnp.asarray(codes), own)
     totals = Totals(gradient.sum(axis=0)[None], jnp.broadcast_to(weights.sum(), (1, c)))
-    priority = np.asarray(rng.random((d, 7, c), dtype=np.float32))
+    priority = jnp.asarray(rng.random((d, 7, c), dtype=np.float32))
     levels, *_ = jax.jit(lambda *args: grow(finder, *args, 3, priority))(ranks, gradient, totals)
     for tree in range(c):
         node = np.zeros(n, int)

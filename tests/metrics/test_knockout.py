@@ -167,7 +167,7 @@ def test_no_probe_sees_an_inactive_code(monkeypatch):
 
     monkeypatch.setattr(_probe_accuracy, "predict_with_probes", number_of_codes)
     values = np.repeat([1, 2, 3, 4], [10, 20, 30, 40])[:, None]
-    codes = np.asarray(np.random.default_rng(0).normal(size=(100, 4)), np.float32)
+    codes = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
     sample = Sample(codes, Factors.of(values, (5,)))
     found = compiled_whole(_probe_accuracy.nk)(jax.random.key(0), *sample[:2], test=sample, active=np.arange(4) != 1)
     np.testing.assert_allclose([found.full[0], found.knocked[0]], [0.3, 0.2], atol=1e-6)

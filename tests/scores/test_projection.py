@@ -231,7 +231,7 @@ def test_three_levels_and_ragged_groups():
     assert structure.groups("factors", "kind").names == (("intrinsic",), ("extrinsic",))
     assert structure.groups("codes", ("object", "kind")).number.tolist() == [0, 0, 1, 2, 2, 3]
     own = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)  # dims × properties
-    strength = np.asarray(np.kron(np.eye(2, dtype=np.float32), own))
+    strength = np.kron(np.eye(2, dtype=np.float32), own)
     for levels in (None, "object", "kind", ("object", "kind")):
         assert disentanglement(strength, structure, levels) == pytest.approx(1.0, abs=1e-6)
     uneven = Structure.of(("object", "kind", "dim"), [("s1",), ("s2", "a", "i"), ("s2", "b")], [("o1",), ("o2", "p")])
