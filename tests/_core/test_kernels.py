@@ -191,25 +191,22 @@ TOLERANCES = {
 }
 
 
-def forms():
-    for name, kernel in KERNELS.items():
-        for case in CASES[name]:
-            for size in ("random",) if name in ONE_SIZE else SIZES:
-                # A sample has no other, and a variance needs two rows of a table that differ.
-                if name == "radii" and size == "one sample":
-                    continue
-                for form in kernel.forms:
-                    quick = size == "random" or (name, size) in QUICK
-                    marks = [] if quick else [pytest.mark.slow]
-                    yield pytest.param(name, case, size, form, id=f"{name}-{case}-{size}-{form}", marks=marks)
+def sizes_of_kernels():
+    for name in KERNELS:
+        for size in ("random",) if name in ONE_SIZE else SIZES:
+            # A sample has no other, and a variance needs two rows of a table that differ.
+            if name == "radii" and size == "one sample":
+                continue
+            quick = size == "random" or (name, size) in QUICK
+            yield pytest.param(name, size, id=f"{name}-{size}", marks=[] if quick else [pytest.mark.slow])
 
 
 def ordered(name, result):
     """The result; pairs of an assignment, which forms may list in any order, by their rows."""
     if name != "pairs_of":
         return result
-    rows, columns = map(jnp.asarray, result)
-    return jnp.take_along_axis(jnp.stack([rows, columns], axis=-1), rows.argsort(axis=-1)[..., None], axis=-2)
+    rows, columns = map(np.asarray, result)
+    return np.take_along_axis(np.stack([rows, columns], axis=-1), rows.argsort(axis=-1)[..., None], axis=-2)
 
 
 def test_every_kernel_has_cases():
@@ -218,62 +215,45 @@ def test_every_kernel_has_cases():
         assert {kernel.cpu, kernel.accelerator, kernel.tpu or kernel.accelerator} <= set(kernel.forms.values())
 
 
-@functools.cache
-def inputs_and_results(name: str, case: str, size: str) -> tuple[list, list]:
-    """Two inputs, ``(arguments, options)``, and what the reference makes of them."""
-    inputs = [CASES[name][case](np.random.default_rng(seed), *SIZES[size]) for seed in range(2)]
-    reference = getattr(kernel_references, name)
-    return inputs, [ordered(name, reference(*arguments, **options)) for arguments, options in inputs]
+def call(name: str, form: str, given: tuple[tuple, dict], arrays):
+    """One form of given ``(arguments, options)``, in which others stand for the arrays."""
+    arguments, options = jax.tree.map(lambda value, array: value if array is None else array, given, arrays)
+    return KERNELS[name](*arguments, form=form, **options)
 
 
-def as_it_is(function):
-    return function
+def alone_and_batched(function, arrays):
+    """Of two inputs, the first, and both at once."""
+    return function(jax.tree.map(lambda leaf: leaf[0], arrays)), jax.vmap(function)(arrays)
 
 
-def alone_and_batched(function):
-    """Of two inputs, the first, and both at once: in one program."""
-
-    def program(*inputs):
-        return function(*jax.tree.map(lambda leaf: leaf[0], inputs)), jax.vmap(function)(*inputs)
-
-    return jax.jit(program)
+def stacked(*values):
+    return np.stack(values) if isinstance(values[0], np.ndarray | jax.Array) else None
 
 
-def called(name: str, function, given: tuple[tuple, dict], transform):
-    """The transformed function of the arrays among the arguments; weights are the one option that is an array."""
-    arguments, options = given
-    moving = [isinstance(argument, np.ndarray) for argument in arguments]
-    fixed = {name: value for name, value in options.items() if name != "weights"}
+@pytest.mark.parametrize(("name", "size"), list(sizes_of_kernels()))
+def test_each_form_is_its_reference(name, size):
+    """All cases and forms of a kernel are one program, which is made in half the time of one for each."""
+    inputs, wanted, calls = {}, {}, {}
+    for case, make in CASES[name].items():
+        given = [make(np.random.default_rng(seed), *SIZES[size]) for seed in range(2)]
+        wanted[case] = [getattr(kernel_references, name)(*arguments, **options) for arguments, options in given]
+        inputs[case] = jax.tree.map(stacked, *given)
+        calls |= {(case, form): functools.partial(call, name, form, given[0]) for form in KERNELS[name].forms}
+    found = jax.jit(lambda inputs: {each: alone_and_batched(calls[each], inputs[each[0]]) for each in calls})(inputs)
 
-    def call(arrays, weights):
-        arrays = iter(arrays)
-        full = (next(arrays) if moves else argument for moves, argument in zip(moving, arguments, strict=True))
-        return ordered(name, function(*full, **(fixed if weights is None else {**fixed, "weights": weights})))
+    def compare(results, expected, case):
+        tolerance = {"rtol": 1e-5, "atol": TOLERANCES.get(name, 1e-5), "err_msg": str(case)}
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, **tolerance), ordered(name, results), ordered(name, expected)
+        )
 
-    arrays = [jax.device_put(argument) for argument in arguments if isinstance(argument, np.ndarray)]
-    return transform(call)(arrays, options.get("weights"))
-
-
-@pytest.mark.parametrize(("name", "case", "size", "form"), list(forms()))
-def test_each_form_is_its_reference(name, case, size, form):
-    inputs, expected = inputs_and_results(name, case, size)
-    form_of = functools.partial(KERNELS[name], form=form)
-    (first, options), (second, _) = inputs
-    both = [np.stack(pair) if isinstance(pair[0], np.ndarray) else pair[0] for pair in zip(first, second, strict=True)]
-    if "weights" in options:
-        options = {**options, "weights": np.stack([given["weights"] for _, given in inputs])}
-    alone, together = called(name, form_of, (both, options), alone_and_batched)
-    found = [(alone, expected[0]), (together, _stacked(expected))]
-    if size != "random" and (name, size) not in QUICK:
-        # As it is called outside of programs, which compiles each of its operations.
-        found.append((called(name, form_of, inputs[0], as_it_is), expected[0]))
-    tolerance = TOLERANCES.get(name, 1e-5)
-    for result, wanted in found:
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=tolerance), result, wanted)
-
-
-def _stacked(results):
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *results)
+    for (case, form), (alone, together) in found.items():
+        compare(alone, wanted[case][0], (case, form))
+        compare(together, jax.tree.map(stacked, *wanted[case]), (case, form))
+        if size != "random" and (name, size) not in QUICK:
+            # As it is called outside of programs, which compiles each of its operations.
+            first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), inputs[case])
+            compare(calls[case, form](first), wanted[case][0], (case, form))
 
 
 def test_the_platform_chooses_the_form():

@@ -109,9 +109,7 @@ def test_thresholds_lie_halfway_between_samples_of_the_node():
     codes = np.array([[0, 0], [0, 10], [1, 4], [1, 9]], np.float32)
     held_out = np.array([[0, 4.9], [0, 5.1], [1, 6.4], [1, 6.6]], np.float32)
     values = np.array([0, 1, 2, 3], np.float32)
-    found = fit_boosting(
-        *map(jnp.asarray, (codes, values[:, None])), (None,), jnp.asarray(held_out), stages=1, rate=1.0, depth=2
-    )
+    found = fit_boosting(*map(jnp.asarray, (codes, values[:, None])), (None,), held_out, stages=1, rate=1.0, depth=2)
     np.testing.assert_allclose(found.test[:, 0], [0, 1, 2, 3], atol=1e-5)
 
 
@@ -183,7 +181,7 @@ def test_two_classes_grow_one_tree_a_stage_as_in_scikit_learn():
     codes, values, _ = representation("rotation", 400)
     values = (values[:, :1] > 0).astype(int)
     model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(codes[:400], values[:400, 0])
-    found = fit_boosting(*map(jnp.asarray, (codes[:400], values[:400])), (2,), jnp.asarray(codes[400:]), stages=10)
+    found = fit_boosting(*map(jnp.asarray, (codes[:400], values[:400])), (2,), codes[400:], stages=10)
     # Single samples may fall elsewhere where two splits are equal.
     assert np.median(np.abs(found.test[:, 0] - model.decision_function(codes[400:]))) < 1e-3
     np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=0.01)
@@ -192,8 +190,8 @@ def test_two_classes_grow_one_tree_a_stage_as_in_scikit_learn():
 def test_a_class_that_does_not_occur_changes_nothing():
     """Declared sizes 3 and 5 for the same two and three values."""
     codes, values, _ = representation("rotation", 300)
-    values, held_out = jnp.asarray(values[:, :1]), jnp.asarray(codes[300:])
-    found = [fit_boosting(jnp.asarray(codes[:300]), values[:300], (v,), held_out, stages=8) for v in (3, 5)]
+    values, held_out = values[:, :1], codes[300:]
+    found = [fit_boosting(codes[:300], values[:300], (v,), held_out, stages=8) for v in (3, 5)]
     np.testing.assert_allclose(found[0].importance, found[1].importance, atol=1e-5)
     assert (found[1].test[:, 3:] < found[1].test[:, :3].min() - 3).all()
     np.testing.assert_allclose(found[0].test, found[1].test[:, :3], atol=1e-4)
@@ -227,11 +225,11 @@ def test_weights_agree_with_scikit_learn(splitter):
     found = fit_boosting(
         *map(jnp.asarray, (codes[:300], values[:300])),
         sizes,
-        jnp.asarray(codes[300:]),
+        codes[300:],
         stages=10,
         splitter=splitter,
         max_bins=400,
-        weights=jnp.asarray(weights),
+        weights=np.asarray(weights),
     )
     for j in range(len(sizes)):
         model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(
@@ -243,7 +241,7 @@ def test_weights_agree_with_scikit_learn(splitter):
 def test_weights_of_one_change_nothing():
     """Without weights, counts of two children share an integer; with weights they are summed apart."""
     codes, values, sizes = representation("rotation", 300)
-    arguments = (jnp.asarray(codes[:300]), jnp.asarray(values[:300]), sizes, jnp.asarray(codes[300:]))
+    arguments = (codes[:300], values[:300], sizes, codes[300:])
     plain, weighted = (
         fit_boosting(*arguments, stages=5, splitter="histogram", weights=weights) for weights in (None, jnp.ones(300))
     )
@@ -305,11 +303,11 @@ def degenerate(kind: str):
 
 KINDS = ["constant codes", "duplicate codes", "equal targets", "a class with one sample", "duplicate samples"]
 LEARNERS = {
-    "exact": {"stages": 10},
-    "histogram": {"stages": 10, "splitter": "histogram", "max_bins": 8},
-    "two bins": {"stages": 10, "splitter": "histogram", "max_bins": 2},
-    "forest": {"name": "random_forest", "depth": 4, "trees": 5},
-    "classifying forest": {"name": "random_forest", "depth": 4, "trees": 5, "criterion": "gini"},
+    "exact": {"stages": 10, "depth": 2},
+    "histogram": {"stages": 10, "depth": 2, "splitter": "histogram", "max_bins": 8},
+    "two bins": {"stages": 10, "depth": 2, "splitter": "histogram", "max_bins": 2},
+    "forest": {"name": "random_forest", "depth": 2, "trees": 5},
+    "classifying forest": {"name": "random_forest", "depth": 2, "trees": 5, "criterion": "gini"},
 }
 
 
@@ -381,7 +379,7 @@ def test_forest_of_continuous_factors_agrees_with_the_recorded_one():
     """Teapots by the rules of Eastwood & Williams, trees of depth 10: the bins leave 0.005 of D and C."""
     stored, golden = arrays("qedr"), numbers("qedr")["values"]["forest_of_10_depths_12_10_10_10_10"]
     codes, factors = stored["codes"].astype(np.float32), stored["factors"].astype(np.float32)
-    seen, number = ~np.asarray(Gap()(jnp.asarray(factors))), np.arange(len(codes))
+    seen, number = ~np.asarray(Gap()(factors)), np.arange(len(codes))
     factors = (factors - factors[seen].mean(axis=0)) / factors[seen].std(axis=0)
     train, held = seen & (number < 8000), seen & (number >= 9000)
     options = {"name": "random_forest", "depth": 10, "choose_depth": False, "max_bins": 1024}
@@ -412,7 +410,7 @@ def test_trees_by_histograms_are_the_same_in_blocks_of_codes(weighted, monkeypat
 
     def fitted(numbers):
         monkeypatch.setattr(finders, "BLOCK_NUMBERS", numbers)
-        options = {"splitter": "histogram", "max_bins": 16, "stages": 2, "weights": weights}
+        options = {"splitter": "histogram", "max_bins": 16, "stages": 2, "depth": 2, "weights": weights}
         return jax.jit(lambda codes: fit_boosting.__wrapped__(codes, values, (3, None), codes, **options))(codes)
 
     whole, blocks = fitted(1 << 21), fitted(3 * 60)
@@ -426,7 +424,7 @@ def test_a_tree_grows_on_all_the_samples_that_it_draws(weighted):
     rng = np.random.default_rng(0)
     n = 300
     codes = rng.permutation(n).astype(np.float32)[:, None]
-    weights = jnp.asarray(rng.integers(0, 3, n), jnp.float32) if weighted else None
+    weights = np.asarray(rng.integers(0, 3, n), np.float32) if weighted else None
     # With every class its own, a leaf of one class is right about the samples it saw, and no other is.
     arguments = jax.random.key(1), codes, np.arange(n, dtype=np.int32)[:, None], codes
     fitted = fit_forest(*arguments, classes=n, criterion="gini", trees=3, depth=30, max_bins=1000, weights=weights)
@@ -447,9 +445,9 @@ def test_depth_chosen_on_unseen_samples_does_not_overfit():
 
 def test_a_key_decides_a_forest():
     codes, values, sizes = representation("rotation", 200)
-    factors, test = Factors.of(values[:200], sizes), Sample(jnp.asarray(codes[200:]), Factors.of(values[200:], sizes))
+    factors, test = Factors.of(values[:200], sizes), Sample(codes[200:], Factors.of(values[200:], sizes))
     spec = RELATIONS["random_forest"].with_options(trees=3, depth=3)
-    one, same, other = (spec(jax.random.key(s), jnp.asarray(codes[:200]), factors, test=test) for s in (0, 0, 1))
+    one, same, other = (spec(jax.random.key(s), codes[:200], factors, test=test) for s in (0, 0, 1))
     np.testing.assert_array_equal(one.strength, same.strength)
     assert np.abs(one.strength - other.strength).max() > 1e-3
 
@@ -474,15 +472,15 @@ def test_presets_are_relations_that_run(name):
     codes, values, sizes = representation("rotation", 60)
     options = PRESETS[name].all_options
     fewer = {"stages": 2} if "stages" in options else {"trees": 2, "depth": 3}
-    test = Sample(jnp.asarray(codes[60:]), Factors.of(values[60:], sizes))
-    found = _relate(PRESETS[name].with_options(**fewer), jnp.asarray(codes[:60]), Factors.of(values[:60], sizes), test)
+    test = Sample(codes[60:], Factors.of(values[60:], sizes))
+    found = _relate(PRESETS[name].with_options(**fewer), codes[:60], Factors.of(values[:60], sizes), test)
     np.testing.assert_allclose(np.asarray(found.strength).sum(axis=0), 1, atol=1e-5)
 
 
 def test_a_continuous_factor_is_nothing_to_a_classifying_forest():
     codes, values, _ = representation("rotation", 60)
     mixed = np.c_[values[:, 0], codes[:, 0]].astype(np.float32)
-    options = {"name": "random_forest", "criterion": "gini", "trees": 2, "depth": 3}
+    options = {"name": "random_forest", "criterion": "gini", "trees": 2, "depth": 2}
     importance, fit = ours(codes, mixed, (3, None), 60, **options)
     np.testing.assert_array_equal(np.isnan(importance), [[False, True]] * 3)
     np.testing.assert_array_equal(np.isnan(fit), [False, True])
@@ -509,7 +507,7 @@ def test_few_samples_agree_with_scikit_learn():
     for _ in range(6):
         codes, values, held_out, truth = (array for half in (30, 600) for array in noisy(rng, half))
         scores = fit_boosting(codes, values[:, None], (3,), held_out).test
-        found.append(float(accuracy(scores, jnp.asarray(truth[:, None]), (3,))[0]))
+        found.append(float(accuracy(scores, truth[:, None], (3,))[0]))
         states = [
             GradientBoostingClassifier(random_state=state).fit(codes, values).score(held_out, truth)
             for state in range(3)

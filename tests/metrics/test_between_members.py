@@ -40,7 +40,7 @@ def reference_udr(zoo, penalty):
 def test_udr_equals_the_reference(kind):
     zoo = members(kind)
     expected, pairs = reference_udr(zoo.astype(float), 0.1)
-    result = jax.jit(udr)(jnp.asarray(zoo))
+    result = jax.jit(udr)(zoo)
     np.testing.assert_allclose(result.pairs, pairs, atol=1e-4)
     np.testing.assert_allclose(result.score, expected, atol=1e-4)
 
@@ -56,19 +56,19 @@ def test_udr_of_collapsed_members():
     zoo = members("permuted")
     zoo[1] = 0
     zoo[0, :, 2:] = 1.0
-    result = jax.jit(udr)(jnp.asarray(zoo))
+    result = jax.jit(udr)(zoo)
     assert np.isfinite(result.score).all()
     assert (np.asarray(result.pairs)[1] == 0).all()
-    assert np.isnan(udr(jnp.asarray(zoo[:1])).score).all()
+    assert np.isnan(udr(zoo[:1]).score).all()
 
 
 def test_udr_leaves_members_with_nan_out():
     zoo = members("permuted")
     with_nan = np.concatenate([zoo, zoo[:1]])
     with_nan[-1, 5, 2] = np.nan
-    score = jax.jit(udr)(jnp.asarray(with_nan)).score
+    score = jax.jit(udr)(with_nan).score
     assert np.isnan(score[-1])
-    np.testing.assert_allclose(score[:-1], udr(jnp.asarray(zoo)).score, rtol=1e-5)
+    np.testing.assert_allclose(score[:-1], udr(zoo).score, rtol=1e-5)
 
 
 @pytest.mark.parametrize("agreement", [udr, linear_cka, svcca])

@@ -37,7 +37,7 @@ def test_a_call_is_an_evaluation_of_one_member(name):
 
 @pytest.mark.parametrize("name", rows())
 def test_a_call_is_traced_and_batched(name):
-    zoo = jnp.stack([CODES, CODES[:, ::-1]])
+    zoo = np.stack([CODES, CODES[:, ::-1]])
     # What does not depend on held-out samples of its own: these are given.
     test = (CODES[::-1], VALUES[::-1])
     each = [METRICS[name](codes, FACTORS, 3, test=test) for codes in zoo]
@@ -58,7 +58,7 @@ def gradients(name, codes, **arguments) -> list[np.ndarray]:
         result = numbers(METRICS[name](codes, FACTORS, 3, **arguments)).values()
         return [value for value in result if value.ndim == 0 and value.dtype == jnp.float32]
 
-    return list(map(np.asarray, jax.jacrev(columns)(jnp.asarray(codes))))
+    return list(map(np.asarray, jax.jit(jax.jacrev(columns))(codes)))
 
 
 @pytest.mark.parametrize("name", rows())

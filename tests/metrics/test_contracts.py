@@ -1,5 +1,6 @@
 """What every row of every table must do. A new row is tested by being a row."""
 
+import collections
 import functools
 
 import jax
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Factors, Scores, evaluate
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.platforms import on_cpu, platform_of, tracing_for
 from jaxdis._core.precision import single_precision
+from jaxdis.evaluation import _run
 from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._member import score_member
+from jaxdis.evaluation._member import Stage, score_member_often
 from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
@@ -164,12 +166,32 @@ VARIANTS = {
 }
 
 
+TRACES = collections.Counter()
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def traced_once(stage, member, shared):
+    TRACES[stage] += 1
+    return score_member_often(stage, member, shared)
+
+
+def scored_once(stage, member, shared):
+    """The library's own, traced once for all programs of a shape, and not told how precise products are."""
+    with jax.default_matmul_precision(None):
+        return traced_once(stage, member, shared)
+
+
+def score(names, **given) -> Scores:
+    """Evaluate metrics of the zoo, or of what is given in its place."""
+    codes, factors = zoo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_run, "score_member_often", scored_once)
+        return evaluate(metrics=shortened_plan(names), **{"codes": codes, "factors": factors, **given})
+
+
 @functools.cache
 def scores_of_family(names: tuple[str, ...], variant: str) -> Scores:
-    codes, factors = zoo()
-    return evaluate(
-        metrics=shortened_plan(names), **{"codes": codes, "factors": factors, **VARIANTS[variant](codes, factors)}
-    )
+    return score(names, **VARIANTS[variant](*zoo()))
 
 
 def scores_of(name: str, variant: str = "zoo") -> Scores:
@@ -196,8 +218,9 @@ def relate_active(spec, codes, factors, weights, active):
     return apply(spec, jax.random.key(0), Sample(codes, factors, weights), Sample(codes, factors), active)
 
 
-def relate_jitted(spec, codes, factors, weights=None, active=(True,) * 4):
-    """One program for all tests of a relation, whichever codes are active."""
+def relate_jitted(spec, codes, factors, weights=1.0, active=(True,) * 4):
+    """One program for all tests of a relation, whichever codes are active and however samples weigh."""
+    weights = np.broadcast_to(np.float32(weights), len(codes)) if spec.reads.weights else None
     return relate_active(spec, codes, factors, weights, np.array(active))
 
 
@@ -251,16 +274,15 @@ def test_batches_on_two_devices_equal_members_one_by_one(name):
 @every_metric
 def test_the_key_alone_decides(name):
     """And not the other metrics of the same relation, up to the rounding of another program."""
-    assert_same(evaluate(*zoo(), shortened_plan([name]), jax.random.key(0)), scores_of(name), atol=1e-6)
+    assert_same(score([name], key=jax.random.key(0)), scores_of(name), atol=1e-6)
 
 
 @in_one_program
 def test_nan_in_one_member_leaves_the_others_bit_identical(name):
-    codes, factors = zoo()
-    spoiled = codes.copy()
+    spoiled = zoo()[0].copy()
     spoiled[1, 17, 2] = np.nan
     with pytest.warns(RuntimeWarning, match=r"1 non-finite values in 1 of 3 members \(1\)"):
-        scores = of_metric(name, evaluate(spoiled, factors, shortened_plan(family(name))))
+        scores = of_metric(name, score(family(name), codes=spoiled))
     for column, values in columns(scores_of(name)).items():
         np.testing.assert_array_equal(columns(scores)[column][[0, 2]], values[[0, 2]], err_msg=column)
     for column, values in scores.items():
@@ -277,6 +299,13 @@ def test_a_constant_code_is_legal(name):
 def test_all_codes_constant_is_legal(name):
     for column, values in scores_of(name, "constant codes").items():
         assert (np.isnan(values) if column in NEED_INFORMATION else np.isfinite(values)).all(), column
+
+
+def test_without_any_variation_nothing_is_found():
+    """And a classifier without features names the most frequent factor: a third, to the spread of 500 answers."""
+    for column in ("factor_vae", "irs", "total_correlation", "total_correlation.wasserstein", "code_information"):
+        assert (scores_of(column.split(".")[0], "constant codes")[column] == 0).all(), column
+    np.testing.assert_allclose(scores_of("beta_vae", "constant codes")["beta_vae"], 1 / 3, atol=0.08)
 
 
 @every_metric
@@ -324,19 +353,24 @@ def test_ten_calls_trace_once_and_products_are_of_full_precision(name):
     """Accelerators round the operands of other products: by TF32, parts of DCI would move by .03."""
     codes, factors = zoo()
     plan = plan_of(shortened_plan(family(name)))
-    traces = []
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def counted(plan, member, shared):
-        traces.append(1)
-        return score_member(plan, member, shared)
-
+    before = TRACES.total()
     for call in range(10):
         members, shared, _ = bind(codes + call, factors, jax.random.key(call), split=True)
         member = jax.tree.map(lambda leaf: leaf[0], members)
-        traced = counted.trace(plan_of(shortened_plan(family(name))), member, shared_by(plan, shared))
-    assert len(traces) == 1
+        stage = Stage(plan_of(shortened_plan(family(name))), relations=True)
+        with tracing_for(platform_of(jax.devices())):  # as in the programs above, which may have traced it
+            traced = traced_once.trace(stage, member, shared_by(plan, shared))
+    assert TRACES.total() <= before + 1
     check_products_of(traced.jaxpr.jaxpr)
+
+
+@every_metric
+def test_64_bits_change_nothing(name):
+    codes, factors = zoo()
+    with jax.enable_x64(True):
+        wide = Factors.of(np.asarray(factors.values, np.int64), factors.sizes)
+        scores = score(family(name), codes=codes.astype(np.float64), factors=wide)
+    assert_same(of_metric(name, scores), scores_of(name))
 
 
 @in_one_program
@@ -388,10 +422,18 @@ def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
 
 @every_relation
 def test_an_inactive_code_relates_to_nothing(name):
-    codes, factors = zoo()
-    relation = relate_jitted(shortened(RELATIONS[name]), codes[0], factors, active=(True, False, True, True))
+    """Whatever it holds."""
+    (codes, *_), factors = zoo()
+    loud = codes.copy()
+    loud[:, 1] = 50 * np.random.default_rng(1).normal(size=len(loud))
+    relation, other = (
+        relate_jitted(shortened(RELATIONS[name]), given, factors, active=(True, False, True, True))
+        for given in (codes, loud)
+    )
     assert (np.asarray(relation.strength)[1] == 0).all()
     assert not relation.active[1]
+    np.testing.assert_allclose(relation.strength, other.strength, atol=2e-6)
+    np.testing.assert_allclose(relation.ceiling, other.ceiling, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", [name for name, spec in RELATIONS.items() if spec.reads.weights])

@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, LogisticRegression
@@ -110,7 +109,7 @@ def test_cross_validation_equals_sklearn(samples):
     """Mean accuracy over folds of every inverse penalty, and the accuracy of the model chosen."""
     codes, values, held_out, truth = samples
     fit = functools.partial(fit_logistic_validated, sizes=SIZES)
-    chosen = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
+    chosen = fit(codes, np.asarray(values, np.int32))
     named = held_out @ np.asarray(chosen.model.coefficients) + np.asarray(chosen.model.intercepts)
     start = 0
     for j, size in enumerate(SIZES):
@@ -132,9 +131,7 @@ def test_cross_validation_of_noise_equals_sklearn(n, d, size):
     """Few samples and weak penalties: a fit that has seen the samples it is judged on would be far above chance."""
     rng = np.random.default_rng(0)
     codes, values = rng.normal(size=(n, d)).astype(np.float32), rng.integers(0, size, n)
-    fit = functools.partial(
-        fit_logistic_validated, jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32), (size,)
-    )
+    fit = functools.partial(fit_logistic_validated, codes, np.asarray(values[:, None], np.int32), (size,))
     chosen = fit()
     tried = range(0, 10, 3)
     expected = [
@@ -150,7 +147,7 @@ def test_folds_of_unequal_length_are_those_of_kfold():
     values = np.random.default_rng(0).integers(0, 2, 203)
     codes = np.where(values == 1, 5.0, -5.0)[:, None].astype(np.float32)
     values[[123, 202]] = 1 - values[[123, 202]]
-    accuracy = fit_logistic_validated(jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32), (2,)).accuracy[:, 0]
+    accuracy = fit_logistic_validated(codes, np.asarray(values[:, None], np.int32), (2,)).accuracy[:, 0]
     np.testing.assert_allclose(accuracy[5:], (3 + 2 * 39 / 40) / 5, rtol=1e-6)
 
 
@@ -159,7 +156,7 @@ def test_a_class_that_a_fold_lacks_is_never_predicted_there():
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.integers(0, 2, 180), np.full(20, 2)])
     codes = (np.array([-1.0, 1.0, 9.0])[values] + 0.3 * rng.normal(size=200))[:, None].astype(np.float32)
-    accuracy = fit_logistic_validated(jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32), (3,)).accuracy[:, 0]
+    accuracy = fit_logistic_validated(codes, np.asarray(values[:, None], np.int32), (3,)).accuracy[:, 0]
     last = (values[160:180] == (codes[160:180, 0] > 0)).mean() / 2
     others = np.mean([(values[i : i + 40] == (codes[i : i + 40, 0] > 0)).mean() for i in range(0, 160, 40)])
     assert accuracy[-1] == pytest.approx((4 * others + last) / 5, abs=0.01)
@@ -255,7 +252,7 @@ def teapots():
 @pytest.mark.parametrize(("rule", "recorded"), [("released", "code"), ("printed", "paper")])
 def test_the_gap_holds_as_many_samples_as_the_reference(teapots, rule, recorded):
     _, factors, golden = teapots
-    gap = Gap(rule)(jnp.asarray(factors))
+    gap = Gap(rule)(factors)
     assert int(gap.sum()) == golden["values"][f"n_gap_{recorded}_rule"]
 
 
@@ -263,7 +260,7 @@ def test_lasso_and_zero_shot_equal_the_reference(teapots):
     """Coefficients to 1e-4, errors to 1e-4: fitted on the first 8,000 samples, those in the gap taken out."""
     codes, factors, golden = teapots
     expected = golden["values"]["lasso_alpha0.02"]
-    gap = np.asarray(Gap()(jnp.asarray(factors)))
+    gap = np.asarray(Gap()(factors))
     first = np.arange(len(gap)) < 8000
     train = Sample(codes[first & ~gap], Factors.of(factors[first & ~gap], (None,) * 5))
     far = Sample(codes[gap], Factors.of(factors[gap], (None,) * 5))
@@ -308,5 +305,5 @@ def test_codes_far_from_zero_are_learned_as_well(n, d):
     score = jax.jit(
         lambda codes, held_out: downstream_logistic(codes, factors, test=Sample(held_out, test[1]), sizes=(n,))
     )
-    near, far = (score(*(jnp.asarray(part + by, jnp.float32) for part in (codes, test[0]))) for by in (0, 100_000))
+    near, far = (score(*(np.asarray(part + by, np.float32) for part in (codes, test[0]))) for by in (0, 100_000))
     np.testing.assert_allclose(far.score, near.score, atol=0.011)  # rounding may choose a neighboring penalty

@@ -14,7 +14,7 @@ RELEASED = (0.33333333333333326, 0.9833333333333333, -0.666666666666667, 1.0)
 
 
 def test_explicitness_of_curves_is_that_released():
-    found = explicitness_of(jnp.asarray(CURVES, jnp.float32).T, CAPACITIES)
+    found = explicitness_of(np.asarray(CURVES, np.float32).T, CAPACITIES)
     np.testing.assert_allclose(found, RELEASED, atol=1e-6)
 
 

@@ -60,12 +60,12 @@ def test_chance_is_that_of_training(scores):
 
 def test_without_one_held_out_pair_it_is_undefined():
     codes, factors, (novel_codes, novel) = split(apart, 900)
-    run = jax.jit(lambda key, test: novel_combination(key, jnp.asarray(codes), factors, test=test, epochs=1, width=8))
+    run = jax.jit(lambda key, test: novel_combination(key, codes, factors, test=test, epochs=1, width=8))
     from jaxdis.factors import Sample
 
-    seen = Sample(jnp.asarray(codes[:100]), factors.take(jnp.arange(100)))
+    seen = Sample(codes[:100], factors.take(jnp.arange(100)))
     assert np.isnan(run(jax.random.key(0), seen).score)
-    bad = Sample(jnp.asarray(novel_codes).at[0, 0].set(jnp.nan), novel)
+    bad = Sample(novel_codes.at[0, 0].set(jnp.nan), novel)
     found = run(jax.random.key(0), bad)
     assert np.isnan(found.score)
     assert all(np.isnan(field).all() for field in found)

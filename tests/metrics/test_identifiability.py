@@ -1,6 +1,5 @@
 """Identifiability: against scikit-learn, and on maps of which the answer is known."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -8,7 +7,10 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.metrics._identifiability import _spread_rows
+from jaxdis.metrics import _identifiability
+from tests.programs import compiled_whole
+
+spread_rows = compiled_whole(_identifiability._spread_rows)
 
 SIZES = (3, None, None)
 
@@ -63,7 +65,7 @@ def test_more_codes_than_samples():
 def test_kernel_regression_reads_few_samples_and_standardizes_by_all():
     (codes, factors), (held_out, truth) = sample(0, 120), sample(1, 80)
     scores = evaluate(codes, factors, {"few": METRICS["r2_kernel"].with_options(samples=40)}, test=(held_out, truth))
-    rows = np.asarray(_spread_rows(factors.values, 40))
+    rows = np.asarray(spread_rows(factors.values, 40))
     assert len(set(rows // 3)) == 40  # one from each of 40 stretches
     model, values = KernelRidge(alpha=1.0, kernel="rbf"), np.asarray(factors.values)
     model.fit(standardized(codes, codes)[rows], standardized(values, values)[rows])
@@ -78,7 +80,7 @@ def test_the_samples_of_kernel_regression_vary_where_all_do():
     rare = np.zeros(n, int)
     rare[[77, 401]] = 1
     values = np.c_[np.arange(n) % 12, rare, np.zeros(n, int)]
-    rows = np.asarray(_spread_rows(jnp.asarray(values, jnp.int32), 50))
+    rows = np.asarray(spread_rows(values.astype(np.int32), 50))
     assert len(set(rows)) == 50
     assert len(set(values[rows, 0])) == 12
     assert [np.ptp(values[rows, j]) > 0 for j in (1, 2)] == [True, False]

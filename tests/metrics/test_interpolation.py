@@ -3,12 +3,12 @@
 import math
 from fractions import Fraction
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.metrics._dependent_gaps import Paths
+from tests.programs import compiled_whole
 
 PLACES = np.linspace(-1, 1, 9)
 PATHS = (PLACES, PLACES**3 + 0.2 * PLACES, np.sign(PLACES - 0.1), np.sin(3 * PLACES), np.cos(5 * PLACES))
@@ -21,11 +21,10 @@ LATTE = {
 
 @pytest.mark.parametrize("name", LATTE)
 def test_scores_of_a_path_are_those_of_latte(name):
-    value = jnp.asarray(np.tile(PATHS, (5, 1, 1)), jnp.float32)
-    yes = jnp.ones(5, bool)
-    paths = Paths(value, jnp.full(5, 0.25), yes, yes, jnp.array(True))
+    value, yes = np.tile(PATHS, (5, 1, 1)).astype(np.float32), np.ones(5, bool)
+    paths = Paths(value, np.full(5, 0.25, np.float32), yes, yes, np.array(True))
     exact = {"tolerance": 1e-3} if name == "smoothness" else {}
-    score = METRICS[name].score.with_options(reg_dim=(0, 1, 2, 3, 4), **exact)(paths)
+    score = compiled_whole(METRICS[name].score.with_options(reg_dim=(0, 1, 2, 3, 4), **exact))(paths)
     np.testing.assert_allclose(score.per_factor, LATTE[name], atol=1e-5)
     assert score.score == pytest.approx(np.mean(LATTE[name]), abs=1e-5)
 

@@ -137,7 +137,7 @@ def twins():
     rng = np.random.default_rng(0)
     values = np.stack([rng.integers(0, 3, 1500), rng.integers(0, 4, 1500)], axis=1)
     codes = np.c_[values[:, 0] + 0.1 * rng.normal(size=1500), values[:, 1], values[:, 0], rng.normal(size=1500)]
-    return jnp.asarray(codes, jnp.float32), Factors.of(values)
+    return np.asarray(codes, np.float32), Factors.of(values)
 
 
 def test_two_codes_are_knocked_out_in_order_of_alignment(twins):
@@ -167,7 +167,7 @@ def test_no_probe_sees_an_inactive_code(monkeypatch):
 
     monkeypatch.setattr(_probe_accuracy, "predict_with_probes", number_of_codes)
     values = np.repeat([1, 2, 3, 4], [10, 20, 30, 40])[:, None]
-    codes = jnp.asarray(np.random.default_rng(0).normal(size=(100, 4)), jnp.float32)
+    codes = np.random.default_rng(0).normal(size=(100, 4)).astype(np.float32)
     sample = Sample(codes, Factors.of(values, (5,)))
     found = compiled_whole(_probe_accuracy.nk)(jax.random.key(0), *sample[:2], test=sample, active=np.arange(4) != 1)
     np.testing.assert_allclose([found.full[0], found.knocked[0]], [0.3, 0.2], atol=1e-6)

@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -34,9 +33,9 @@ def scores(arrays, *names, bootstrap=0):
 
 def test_a_shared_fit_changes_nothing(arrays):
     codes, factors, (test_codes, test_factors) = arrays
-    test = Sample(jnp.asarray(test_codes), test_factors)
+    test = Sample(test_codes, test_factors)
     fitted = compiled_whole(functools.partial(downstream.downstream_trees, sizes=SIZES, **OPTIONS))
-    alone = fitted(jnp.asarray(codes), factors, test=test).accuracy
+    alone = fitted(codes, factors, test=test).accuracy
     beside = scores(arrays, "dci", "downstream_trees").part("downstream_trees.accuracy")
     np.testing.assert_allclose(beside, alone, atol=1e-6)  # counts of 100 samples, in float32
 

@@ -1,7 +1,6 @@
 """Scores without factors, against NumPy in float64 and known truths."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -143,7 +142,7 @@ def test_wasserstein_of_codes_that_eigenvectors_almost_solve_takes_no_more_than_
     distance, _ = wasserstein(codes)
     with counting() as turns:
         factors = Factors.of(np.zeros((2000, 1), int), (1,))
-        found = compiled_whole(total_correlation)(jax.random.key(0), jnp.asarray(codes), factors)
+        found = compiled_whole(total_correlation)(jax.random.key(0), codes, factors)
     assert found.wasserstein == pytest.approx(distance, rel=1e-5)
     assert turns["roots"] == [0]
 
@@ -183,7 +182,7 @@ def test_information_of_weak_exact_and_missing_relations_keeps_its_digits(n, bin
     number = np.stack([sample % 2, sample // 2 % 2, rng.integers(0, bins, n), rng.integers(0, bins, n)], axis=1)
     skewed = (bins * rng.random(n) ** 9).astype(int)  # one bin holds most samples, others few
     number = np.column_stack([number, number[:, 2], skewed, np.where(sample < 2, 1, skewed), 0 * sample])
-    found = compiled_whole(_unsupervised._information_of_pairs)(jnp.asarray(number, jnp.int32), bins)
+    found = compiled_whole(_unsupervised._information_of_pairs)(np.asarray(number, np.int32), bins)
     expected = np.array([[mutual_info_score(a, b) for b in number.T] for a in number.T])
     tolerance = {"rtol": 2e-6, "atol": 1e-10} if n <= _unsupervised.MOST_COUNTS else {"rtol": 1e-4, "atol": 1e-7}
     np.testing.assert_allclose(found, expected, **tolerance)

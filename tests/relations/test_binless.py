@@ -16,6 +16,9 @@ impact, neighbors = compiled_whole(impact_intensity), compiled_whole(mutual_info
 AUTHORS = {"capped": False, "noise": 0.0}
 
 
+calibration = jax.jit(synthetic.calibration, static_argnums=(0, 2))
+
+
 def calibration_case(case):
     expected = numbers("calibration")["cases"][case]
     cells, k = np.array(expected["cells"]), expected["num_factors"]
@@ -43,7 +46,7 @@ def test_edi_of_a_calibration_case_is_the_references(case):
     """Over five draws each; the cases that hide a permutation scatter by the draw."""
     expected = numbers("nearest")["calibration_edi_over_five_seeds"][case]
     metric = {"edi": METRICS["edi"].with_options(**AUTHORS)}
-    found = [evaluate(*synthetic.calibration(case, jax.random.key(s), 20_000), metric) for s in range(5)]
+    found = [evaluate(*calibration(case, jax.random.key(s), 20_000), metric) for s in range(5)]
     for aspect in ("modularity", "compactness", "explicitness"):
         mean = np.mean([scores[f"edi.{aspect}"] for scores in found])
         reference = expected[f"edi_{aspect}"]

@@ -301,7 +301,7 @@ def test_sampled_information_of_wide_and_narrow_posteriors():
     """A posterior as wide as the prior tells nothing; a narrow one tells what its bin does; between, the channel's."""
     rng = np.random.default_rng(4)
     values = rng.integers(0, 2, (4000, 1))
-    codes = jnp.asarray(np.where(values == 1, 1.0, -1.0).astype(np.float32))
+    codes = np.where(values == 1, 1.0, -1.0).astype(np.float32)
     factors = Factors.of(values)
 
     def information_at(variance):
@@ -355,7 +355,7 @@ def test_a_one_valued_factor_is_a_column_of_nan_and_a_constant_code_a_row_of_zer
 
 def test_vmap_over_members_equals_one_by_one():
     """The relation of a batch is the batch of relations: nothing leaks over the member axis."""
-    codes = jnp.asarray(np.random.default_rng(5).normal(size=(3, 200, 2)), jnp.float32)
+    codes = np.random.default_rng(5).normal(size=(3, 200, 2)).astype(np.float32)
     factors = Factors.of(np.random.default_rng(6).integers(0, 3, (200, 2)))
     batched = jax.vmap(lambda one: mutual_information(one, factors).strength)(codes)
     np.testing.assert_array_equal(batched[1], mutual_information(codes[1], factors).strength)

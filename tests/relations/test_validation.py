@@ -1,7 +1,6 @@
 """Options chosen on validation samples: against scikit-learn's choice by the same loop, and what may not matter."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
@@ -83,12 +82,10 @@ def test_the_depth_is_that_of_scikit_learn(criterion):
 def test_the_depth_is_that_of_the_best_forest_of_a_single_depth(criterion):
     (codes, values), test, validation = map(first, (TRAIN, TEST, VALIDATION))
     # Of equal length, so that programs are shared.
-    test, validation = (
-        Sample(jnp.asarray(part[:80]), Factors.of(truth[:80], SIZES)) for part, truth in (test, validation)
-    )
+    test, validation = (Sample(part[:80], Factors.of(truth[:80], SIZES)) for part, truth in (test, validation))
 
     def forest(test, **options):
-        arguments = jax.random.key(0), jnp.asarray(codes), Factors.of(values, SIZES)
+        arguments = jax.random.key(0), codes, Factors.of(values, SIZES)
         return random_forest(*arguments, test=test, trees=4, criterion=criterion, choose_depth=False, **options)
 
     relation = forest(test, validation=validation, depth=(6, 1, 3))
@@ -125,7 +122,7 @@ def test_a_single_value_reads_no_validation_samples(name):
 def test_a_one_valued_factor_and_one_that_trees_cannot_classify_choose_nothing():
     def sample(samples):
         codes, values = first(samples)
-        return Sample(jnp.asarray(codes), Factors.of(values * (0, 1, 1), (3, 5, None)))
+        return Sample(codes, Factors.of(values * (0, 1, 1), (3, 5, None)))
 
     codes, factors = sample(TRAIN)[:2]
     samples = {"test": sample(TEST), "validation": sample(VALIDATION)}

@@ -9,6 +9,7 @@ from jaxdis.data import FactorSpace
 from jaxdis.data import _multi_sprites as multi_sprites
 from jaxdis.factors import Factors
 from jaxdis.structured import Structure
+from tests.programs import compiled_whole
 
 PROPERTIES = multi_sprites.OBJECT_FACTORS
 DIMS = 10
@@ -46,7 +47,7 @@ def plant(
         }
     )
     radius = multi_sprites.steps(space) if local else {}
-    drawn = np.asarray(space.local_groups(key, radius, groups=groups, samples=samples))
+    drawn = np.asarray(compiled_whole(space.local_groups)(key, radius, groups=groups, samples=samples))
     values = drawn.reshape(-1, objects, len(PROPERTIES))
     scaled = values / (np.array(sizes) - 1) * 2 - 1
     mixing = np.eye(len(PROPERTIES), DIMS) + 0.15 * np.random.default_rng(0).normal(size=(len(PROPERTIES), DIMS))

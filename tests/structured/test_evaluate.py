@@ -2,7 +2,6 @@
 
 import functools
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -181,7 +180,7 @@ def test_background_slot_is_left_out_at_object_level():
 def test_identity_projection_of_importances_is_dci():
     planted = plant(0, 4, groups=1, samples=300)
     one = scores(planted.codes, planted, 1, final=LINEAR)
-    strength = jnp.asarray(one.part("importance"))
+    strength = np.asarray(one.part("importance"))
     flat = score_of(strength, Structure.flat(*strength.shape))
     assert one["identity.disentanglement"] == pytest.approx(float(flat.disentanglement), abs=1e-6)
     assert one["identity.completeness"] == pytest.approx(float(flat.completeness), abs=1e-6)

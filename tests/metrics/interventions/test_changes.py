@@ -106,7 +106,7 @@ def test_a_simulator_equals_its_table(where):
         return (images if where == "device" else np.asarray(images)).reshape(len(images), -1) @ MIXING
 
     found = evaluate_encoder(encode, (space, render), metrics=NAMES, key=jax.random.key(0))
-    expected = evaluate(np.asarray(encode(render(jnp.asarray(grid(40))))), grid(40), NAMES)
+    expected = evaluate(np.asarray(encode(render(np.asarray(grid(40))))), grid(40), NAMES)
     for name in NAMES:
         np.testing.assert_allclose(found.part(f"{name}.matrix"), expected.part(f"{name}.matrix"), atol=0.05)
         assert found[name] == pytest.approx(expected[name], abs=0.03)
@@ -114,6 +114,6 @@ def test_a_simulator_equals_its_table(where):
 
 
 def test_a_factor_without_a_code_counts_zero():
-    values = jnp.asarray(grid())
+    values = np.asarray(grid())
     found = restrictiveness(values[:, :2].astype(jnp.float32), FactorSpace.of(a=3, b=4, c=5).wrap(values))
     np.testing.assert_allclose(found.per_factor, [1, 1, 0], atol=1e-6)
