@@ -61,8 +61,7 @@ def negative_log_likelihood(
 
 # KL(q(z|x) ‖ p(z)) = I(x; z) + KL(q(z) ‖ Π_l q(z_l)) + Σ_l KL(q(z_l) ‖ p(z_l)) (Chen et al. 2018, eq. 2)
 # The aggregate posterior q(z) is not known on a batch, and five estimators for log q(z_j) and log q(z_j,l) are in
-# use. They differ mostly by constants: gradients are close, but logged values are not comparable and may be
-# negative.
+# use. They differ mostly by constants: gradients are close, but logged values are not comparable and may be negative.
 
 # A paper's key is the estimator of its released code.
 Estimator = Literal["mss", "mws", "locatello2020", "chen2018", "mahon2024"]
