@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Blend, Direct, Factors, Spec, evaluate, metrics
-from jaxdis.evaluation._costs import usual_seconds
+from jaxdis.evaluation._costs import USUAL, seconds_at
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._run import shared_by
@@ -102,7 +102,7 @@ def one_of_each_kind() -> list[str]:
     kinds = {}
     for name, metric in METRICS.items():
         kinds.setdefault((metric.source.reads, metric.source.distinct_samples), []).append(name)
-    return [min(names, key=lambda name: usual_seconds(METRICS[name])) for names in kinds.values()]
+    return [min(names, key=lambda name: seconds_at(METRICS[name].source, USUAL)) for names in kinds.values()]
 
 
 def test_every_metric_can_be_bootstrapped(zoo):
