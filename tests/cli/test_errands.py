@@ -137,10 +137,8 @@ def test_a_terminal_shows_how_a_zoo_is_encoded_and_scored(zoo, monkeypatch):
     assert main(["score", str(zoo), "--metrics", "irs", "mig", "--samples", "200"]) == 0
     meanwhile = re.sub(r"\x1b\[[\d;?]*\w", "", shown[True].file.getvalue())
     # Half as many are held out; IRS measures the spread on 192, and moves each of 6 + 32 + 16 values in 256.
-    assert re.search(r"images encoded.* 14316/14316", meanwhile)
-    assert re.search(r"irs +…\s+metrics.* 1/2", meanwhile)
-    assert re.search(r"metrics.* 2/2", meanwhile)
-    assert meanwhile.index("mig ") < meanwhile.index("irs ")  # interventions come last
+    assert re.search(r"images encoded: [\d,]+ of 14,316", meanwhile)
+    assert re.search(r"2/2 metrics.* irs 0\.\d", meanwhile)  # interventions come last
 
 
 def test_a_code_with_nan_is_shown_as_nan(tmp_path, capsys):
