@@ -87,18 +87,11 @@ def notes_of_request(request: Request, scores) -> tuple[tuple[str, str], ...]:
 
 
 def notes_of(
-    plan: Plan,
-    columns: Mapping,
-    factors: list[Known],
-    samples: int,
-    unjudged: Sequence[str] = (),
-    variances: bool = True,
+    plan: Plan, columns: Mapping, factors: list[Known], samples: int, unjudged: Sequence[str] = (), variances=True
 ) -> tuple[tuple[str, str], ...]:
-    """Pairs: a metric's name and a note.
+    """Pairs: a metric's name and a note, by scores of each column, ``[]`` or ``[m]``.
 
-    Args:
-      columns: scores by column name, ``[]`` or ``[m]``; with factors that are :func:`unjudged`, ``parts`` as well.
-      variances: whether posterior variances are given.
+    With factors that are :func:`unjudged`, ``columns`` has ``parts`` as well. ``variances``: whether any are given.
     """
     found = []
     for name, metric in plan:
@@ -117,10 +110,17 @@ def notes_of(
     return tuple(found)
 
 
+def bounds(codes: np.ndarray, rows: int = 64) -> list[np.ndarray]:
+    """Each code's least and largest value, ``[m, d]``; NumPy compares few long rows sooner than many short ones."""
+    m, n, d = codes.shape
+    long, rest = codes[:, : n // rows * rows].reshape(m, rows, n // rows, d), codes[:, n // rows * rows :]
+    return [of.reduce(np.concatenate([of.reduce(long, 1), rest], 1), 1) for of in (np.minimum, np.maximum)]
+
+
 def notes_on_codes(plan: Plan, members: MemberCodes) -> list[tuple[str, str]]:
     """Pairs: a metric's name and a note on limits of codes, as the first members have them."""
     codes, offset = members.few(MOST_MEMBERS)
-    low, high = codes.min(axis=1), codes.max(axis=1)
+    low, high = bounds(codes)
     found, whole = [], np.zeros(codes.shape[2], int)
     with np.errstate(invalid="ignore", over="ignore"):  # codes that are not finite are warned of
         far = ((np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)).any(axis=0)

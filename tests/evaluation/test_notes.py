@@ -9,7 +9,7 @@ import pytest
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.cli import main
 from jaxdis.evaluation._arrays_file import in_words
-from jaxdis.evaluation._notes import Known, notes_of, notes_on_codes
+from jaxdis.evaluation._notes import Known, bounds, notes_of, notes_on_codes
 from jaxdis.evaluation._request import Request
 from tests.draws import representations
 
@@ -207,3 +207,11 @@ def test_notes_compile_nothing(on_device, compiled):
     compiled.clear()
     evaluate(jax.numpy.asarray(codes) if on_device else codes, values, "r2_linear", 0)
     assert len(compiled) <= 4 + 2 * on_device
+
+
+@pytest.mark.parametrize("samples", [1, 63, 64, 1000])
+def test_bounds_of_codes_are_those_of_all_samples(samples):
+    codes = np.random.default_rng(0).normal(size=(2, samples, 3)).astype(np.float32)
+    codes[0, -1, 1], codes[1, 0, 2] = np.nan, 100
+    for found, expected in zip(bounds(codes), (codes.min(axis=1), codes.max(axis=1)), strict=True):
+        np.testing.assert_array_equal(found, expected)
