@@ -8,6 +8,7 @@ import gc
 import inspect
 import itertools
 import json
+import linecache
 import mmap
 import os
 import re
@@ -92,9 +93,17 @@ def pytest_collection_modifyitems(items):
 @functools.cache
 def reads_recorded_values(module, function) -> bool:
     """Whether a test names recorded values, or the functions of :mod:`tests.golden_values` that read them."""
-    readers = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == GOLDEN_VALUES}
-    source = inspect.getsource(function) if readers else ""
+    if not (readers := readers_of(module)):
+        return False
+    code = inspect.unwrap(function).__code__
+    first, last = code.co_firstlineno, max(line for *_, line in code.co_lines() if line)
+    source = "".join(linecache.getlines(code.co_filename)[first - 1 : last])  # inspect.getsource parses the file
     return any(re.search(rf"\b{name}\b", source) for name in {"GOLDEN", *readers})
+
+
+@functools.cache
+def readers_of(module) -> set[str]:
+    return {name for name, value in vars(module).items() if getattr(value, "__module__", "") == GOLDEN_VALUES}
 
 
 DEVICES = jax.devices
