@@ -115,8 +115,9 @@ def test_whatever_is_passed_gives_the_same_numbers(folder, untraced, samples, ar
 
 
 @every_source
-def test_every_metric_can_be_kept(folder, untraced, monkeypatch, name):
-    """With names, shapes and dtypes; programs are compiled in the test above."""
+def test_every_metric_can_be_kept(tmp_path, monkeypatch, name):
+    """With names, shapes and dtypes; programs are compiled in the test above. Metrics share what else is traced."""
+    programs.keep_in(tmp_path)
     codes, factors = make()
     members, shared, _ = bind(codes, factors, test=make(40, seed=1), variances=np.ones_like(codes))
     plan, one = plan_of(shortened_plan([name])), jax.tree.map(lambda leaf: leaf[0], members)
@@ -130,9 +131,10 @@ def test_every_metric_can_be_kept(folder, untraced, monkeypatch, name):
         # Is given the traced result, and then its parts.
         patch.setattr(programs, "_structure", lambda tree: traced.append(shapes(tree)) or structure_of(tree))
         assert shapes(jax.eval_shape(kept, one, shared)) == traced[0]
-    assert len(kept_files(folder)) == 1
-    untraced()
-    assert shapes(jax.eval_shape(kept, one, shared)) == traced[0]
+    assert len(kept_files(tmp_path)) == 1
+    monkeypatch.setattr(member, "roles_of", None)  # nothing is traced again
+    again = programs.kept(score_member_often, (plan, 0))
+    assert shapes(jax.eval_shape(again, one, shared)) == traced[0]
 
 
 def shapes_of(*arguments, static=STATIC):
@@ -266,10 +268,14 @@ def own_metric(codes, factors) -> Own:
     ids=["direct", "named like ours", "relation", "score"],
 )
 def test_functions_of_users_are_traced_as_usual(folder, metric):
-    codes, factors = make()
-    kept = programs.kept(score_member_often, (plan_of({"own": metric}), 0))
-    assert kept.func is score_member_often
-    assert np.isfinite(next(iter(evaluate(codes, factors, {"own": metric}).values())))
+    static = plan_of({"own": metric}), 0
+    assert programs.kept(score_member_often, static).func is score_member_often
+    assert jax.tree.leaves(shapes_of(static=static))
+    assert not kept_files(folder)
+
+
+def test_an_evaluation_by_a_function_of_a_user_keeps_nothing(folder):
+    assert np.isfinite(evaluate(*make(), {"own": Direct(Spec(own_metric))})["own"])
     assert not kept_files(folder)
 
 
