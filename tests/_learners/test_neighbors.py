@@ -131,7 +131,7 @@ def test_rare_classes_are_read_with_fewer_neighbors_and_lone_samples_left_out():
 
 
 def test_classes_of_two_and_three_reach_to_their_farthest_sample():
-    code = np.random.default_rng(4).normal(size=600).astype(np.float32)
+    code = np.random.default_rng(4).normal(size=604).astype(np.float32)
     classes = np.r_[0, 0, 1, 1, 1, 2 + (code[5:] > 0)]
     found = discrete(code[:, None], classes.astype(np.int32)[:, None], sizes=(4,))[0, 0]
     # A neighbor more would add ψ(2) − ψ(1) at two samples and ψ(3) − ψ(2) at three: 6e-3.
@@ -146,12 +146,13 @@ def test_equal_rows_of_codes_share_their_number():
 
 
 def test_nothing_is_told_by_a_constant_or_of_one():
-    codes, values, classes = mixture()
-    still = np.full((1500, 1), 2.5, np.float32)
-    classes = classes.astype(np.int32)[:, None]
-    np.testing.assert_array_equal(discrete(still, classes, sizes=(6,)), 0)
-    np.testing.assert_allclose(joint_discrete(still, classes, sizes=(6,)), 0, atol=1e-5)
-    np.testing.assert_allclose(discrete(codes, np.zeros_like(classes), sizes=(1,)), 0, atol=1e-5)
+    """Shapes are those of the test of rare classes."""
+    rng = np.random.default_rng(0)
+    still, varied = np.full((604, 1), 2.5, np.float32), rng.normal(size=(604, 1)).astype(np.float32)
+    classes = rng.integers(0, 4, (604, 1)).astype(np.int32)
+    np.testing.assert_array_equal(discrete(still, classes, sizes=(4,)), 0)
+    np.testing.assert_allclose(joint_discrete(still, classes, sizes=(4,)), 0, atol=1e-5)
+    np.testing.assert_allclose(discrete(varied, np.zeros_like(classes), sizes=(4,)), 0, atol=1e-5)
 
 
 def test_expected_digamma_is_the_mean_over_orders():

@@ -80,10 +80,10 @@ def graded(member: int, n: int):
     return codes.astype(np.float32), values, SIZES
 
 
-def reference(codes, values, n: int, stages: int = 100, seed: int = 0):
+def reference(codes, values, n: int, stages: int = 100, seed: int = 0, depth: int = 3):
     """Importances ``[d, k]`` and held-out accuracies by scikit-learn."""
     models = [
-        GradientBoostingClassifier(n_estimators=stages, random_state=seed).fit(codes[:n], column[:n])
+        GradientBoostingClassifier(n_estimators=stages, random_state=seed, max_depth=depth).fit(codes[:n], column[:n])
         for column in values.T
     ]
     scores = [model.score(codes[n:], column[n:]) for model, column in zip(models, values.T, strict=True)]

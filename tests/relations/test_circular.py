@@ -37,10 +37,9 @@ def test_an_angle_is_the_same_from_wherever_it_is_measured(names):
 
 def test_the_correlation_with_an_angle_is_that_with_its_sine_and_cosine():
     """Against the share of a code's variance that least squares explain."""
-    weights = RNG.integers(0, 3, N).astype(float)
-    for given in (None, weights):
+    for given in (np.ones(N), RNG.integers(0, 3, N).astype(float)):
         relation = jaxdis.relate(CODES, table(ANGLE), "r2", weights=given)
-        root = np.sqrt(np.ones(N) if given is None else given)[:, None]
+        root = np.sqrt(given)[:, None]
         inputs = root * np.stack([np.ones(N), np.sin(PHASE), np.cos(PHASE)], axis=1)
         for code, strength in zip(CODES.T.astype(float), np.asarray(relation.strength)[:, 0], strict=True):
             target = root[:, 0] * code
@@ -107,12 +106,14 @@ def test_all_codes_together_are_compared_around_the_circle():
     assert float(together[0]) == pytest.approx(information_around(CODES.astype(float), ANGLE / 360), abs=2e-3)
 
 
-def test_a_constant_code_knows_nothing_of_an_angle_on_a_grid():
+def test_a_constant_code_knows_nothing_of_an_angle_on_a_grid_and_a_copy_what_its_bins_hold():
     angles = np.tile(np.arange(40) * 9.0, 10)
-    codes = np.stack([np.ones(400), angles == 351], axis=1).astype(np.float32)
+    codes = np.stack([np.ones(400), angles], axis=1).astype(np.float32)
     factors = Factors.from_table({"angle": angles}, kinds=KINDS)
-    strength = np.asarray(jaxdis.relate(codes, factors, "mutual_information_neighbors").strength)[:, 0]
-    assert strength[0] == pytest.approx(0, abs=1e-5)
+    relation = jaxdis.relate(codes, factors, "mutual_information_neighbors")
+    assert np.asarray(relation.strength)[:, 0] == pytest.approx([0, np.asarray(relation.ceiling)[0]], abs=1e-5)
+    # Of 30 bins, 10 hold two of the 40 angles.
+    assert np.asarray(relation.ceiling)[0] == pytest.approx(np.log(40) - np.log(2) / 2, rel=1e-5)
 
 
 def test_metrics_of_classes_leave_an_angle_out_and_sap_reads_its_sine_and_cosine():
