@@ -1,7 +1,6 @@
 """Agreement between members, against NumPy in float64 and known truths."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
@@ -40,25 +39,24 @@ def reference_udr(zoo, penalty):
 def test_udr_equals_the_reference(kind):
     zoo = members(kind)
     expected, pairs = reference_udr(zoo.astype(float), 0.1)
-    result = jax.jit(udr)(zoo)
+    result = udr(zoo)
     np.testing.assert_allclose(result.pairs, pairs, atol=1e-4)
     np.testing.assert_allclose(result.score, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["lasso", "spearman"])
 def test_udr_tells_permutations_from_rotations(kind):
-    score = jax.jit(lambda zoo: udr(zoo, kind=kind).score)
-    assert np.min(score(jnp.asarray(members("permuted")))) > 0.75
-    assert np.max(score(jnp.asarray(members("rotated")))) < 0.6
+    assert np.min(udr(members("permuted"), kind=kind).score) > 0.75
+    assert np.max(udr(members("rotated"), kind=kind).score) < 0.6
 
 
 def test_udr_of_collapsed_members():
     zoo = members("permuted")
-    zoo[1] = 0
+    zoo[1] = 1.5
     zoo[0, :, 2:] = 1.0
-    result = jax.jit(udr)(zoo)
+    result = udr(zoo)
     assert np.isfinite(result.score).all()
-    assert (np.asarray(result.pairs)[1] == 0).all()
+    np.testing.assert_allclose(np.asarray(result.pairs)[1], 0, atol=1e-6)
     assert np.isnan(udr(zoo[:1]).score).all()
 
 
@@ -66,7 +64,7 @@ def test_udr_leaves_members_with_nan_out():
     zoo = members("permuted")
     with_nan = np.concatenate([zoo, zoo[:1]])
     with_nan[-1, 5, 2] = np.nan
-    score = jax.jit(udr)(with_nan).score
+    score = np.asarray(udr(with_nan).score)
     assert np.isnan(score[-1])
     np.testing.assert_allclose(score[:-1], udr(zoo).score, rtol=1e-5)
 
@@ -80,9 +78,9 @@ def test_agreement_names_the_shape_it_needs(agreement):
 def unlike():
     """Three members that share two of four directions, at different scales and far from 0."""
     rng = np.random.default_rng(2)
-    shared = rng.normal(size=(400, 2))
+    shared = rng.normal(size=(500, 2))
     return np.stack(
-        [np.c_[shared, rng.normal(size=(400, 2))] @ rng.normal(size=(4, 4)) * scale + 3 for scale in (1, 100, 0.01)]
+        [np.c_[shared, rng.normal(size=(500, 2))] @ rng.normal(size=(4, 4)) * scale + 3 for scale in (1, 100, 0.01)]
     )
 
 
@@ -107,7 +105,7 @@ def by_principal_angles(x, y, kept=0.99):
 def test_agreement_equals_the_definition(agreement, reference):
     zoo = unlike()
     expected = np.array([[reference(x, y) for y in zoo] for x in zoo])
-    result = jax.jit(agreement)(zoo.astype(np.float32))
+    result = agreement(zoo.astype(np.float32))
     np.testing.assert_allclose(result.pairs, expected, atol=1e-5)
     others = [np.median([expected[i, j] for j in range(3) if j != i]) for i in range(3)]
     np.testing.assert_allclose(result.score, others, atol=1e-5)
@@ -118,7 +116,7 @@ def test_rotations_agree_and_linear_maps_agree_by_svcca_alone():
     base = rng.normal(size=(500, 4))
     stretched = base * [1, 1, 1, 3] @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
     zoo = np.stack([base, 7 * base @ np.linalg.qr(rng.normal(size=(4, 4)))[0], stretched]).astype(np.float32)
-    aligned, spanned = jax.jit(linear_cka)(zoo).pairs, jax.jit(svcca)(zoo).pairs
+    aligned, spanned = np.asarray(linear_cka(zoo).pairs), svcca(zoo).pairs
     assert aligned[0, 1] == pytest.approx(1, abs=1e-5)
     assert aligned[0, 2] < 0.8
     np.testing.assert_allclose(spanned, 1, atol=1e-5)
@@ -126,9 +124,9 @@ def test_rotations_agree_and_linear_maps_agree_by_svcca_alone():
 
 @pytest.mark.parametrize("agreement", [linear_cka, svcca])
 def test_agreement_of_constant_and_undefined_members(agreement):
-    zoo = np.concatenate([unlike(), np.full((1, 400, 4), 5.0), unlike()[:1], unlike()[:1]]).astype(np.float32)
+    zoo = np.concatenate([unlike(), np.full((1, 500, 4), 5.0), unlike()[:1], unlike()[:1]]).astype(np.float32)
     zoo[5, 3, 2] = np.inf
-    result = jax.jit(agreement)(zoo)
+    result = jax.tree.map(np.asarray, agreement(zoo))
     np.testing.assert_allclose(result.pairs[:3, 4], result.pairs[:3, 0], atol=1e-6)
     np.testing.assert_array_equal(result.pairs[3, :5], 0)
     assert result.score[3] == 0

@@ -1,5 +1,7 @@
 """Rows of METRICS can be called with one representation, also in traced code, and say if they are differentiable."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,12 +55,16 @@ def test_a_call_is_traced_and_batched(name):
 
 def gradients(name, codes, **arguments) -> list[np.ndarray]:
     """Of each number in the result, with respect to codes."""
+    return list(map(np.asarray, jacobians(name, codes, arguments)))
 
+
+@functools.partial(jax.jit, static_argnums=0)
+def jacobians(name, codes, arguments):
     def columns(codes):
         result = numbers(METRICS[name](codes, FACTORS, 3, **arguments)).values()
         return [value for value in result if value.ndim == 0 and value.dtype == jnp.float32]
 
-    return list(map(np.asarray, jax.jit(jax.jacrev(columns))(codes)))
+    return jax.jacrev(columns)(codes)
 
 
 @pytest.mark.parametrize("name", rows())
@@ -80,7 +86,7 @@ def test_a_gradient_is_the_slope(name):
 
 @pytest.mark.parametrize("name", ["mcc", "r2_linear"])
 def test_a_constant_code_leaves_gradients_finite(name):
-    codes = np.concatenate([CODES, np.full((120, 1), 2.0, np.float32)], axis=1)
+    codes = np.concatenate([CODES[:, :2], np.full((120, 1), 2.0, np.float32)], axis=1)
     assert all(np.isfinite(gradient).all() for gradient in gradients(name, codes))
 
 

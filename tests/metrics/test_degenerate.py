@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, Blend, codes, evaluate
-from jaxdis.metrics._between_members import udr
 from jaxdis.metrics._plan import NOT_IN_STUDIES
 
 SCORES = ("factor_vae", "beta_vae", "irs", "total_correlation", "code_information")
@@ -81,12 +80,6 @@ def test_a_single_code_alive(zoo, scores):
     assert scores["irs"][3] == pytest.approx(float(alone["irs"]), abs=1e-5)
     assert scores["total_correlation"][3] == pytest.approx(0, abs=1e-6)
     assert scores["code_information"][3] == pytest.approx(0, abs=1e-6)
-
-
-def test_udr_of_a_collapsed_zoo(zoo):
-    result = jax.jit(udr)(zoo[0])
-    assert np.isfinite(result.score).all()
-    np.testing.assert_allclose(np.asarray(result.pairs)[2], 0, atol=1e-6)
 
 
 @pytest.mark.parametrize("by", ["deviation", "interquartile"])

@@ -88,14 +88,15 @@ def test_a_code_that_equals_a_factor_of_sampled_classes_scores_one():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_threshold_at_zero_separates_rare_concepts_of_rectified_codes(sign):
-    """Codes that are 0 without their concept, and larger with it, in any order."""
+def test_a_threshold_at_zero_separates_a_rare_concept_of_a_rectified_code(sign):
+    """The code is 0 without its concept; beside it, a code of balanced classes, and a factor that has no code."""
     rng = np.random.default_rng(0)
-    concepts, order = rng.random((1000, 4)) < 0.1, rng.permutation(4)
-    codes = np.where(concepts, rng.uniform(0.1, 1, (1000, 4)), 0)[:, order].astype(np.float32)
-    found = score(sign * codes, concepts.astype(int))
-    assert found["snc"] == 1
-    np.testing.assert_array_equal(order[found.part("snc.code")], np.arange(4))
+    concept, balanced, other = rng.random(600) < 0.1, np.arange(600) % 3, np.arange(600) // 3 % 4
+    codes = np.stack([balanced, np.where(concept, rng.uniform(0.1, 1, 600), 0)], axis=1).astype(np.float32)
+    found = score(sign * codes, np.stack([concept, balanced, other], axis=1).astype(int))
+    np.testing.assert_allclose(found.part("snc.per_factor"), [1, 1, 0], atol=1e-6)
+    assert found["snc"] == pytest.approx(2 / 3)
+    np.testing.assert_array_equal(found.part("snc.code"), [1, 0, -1])
 
 
 def test_unbalanced_separable_classes_score_one_by_common_bins():
@@ -125,13 +126,6 @@ def test_independent_codes_score_zero_within_their_error():
     standard_error = parts.std(axis=0) / np.sqrt(20)
     # Bins chosen among many agree with labels by luck on the training samples only.
     assert (np.abs(parts.mean(axis=0) - chance) < np.maximum(5 * standard_error, 0.01)).all()
-
-
-def test_a_factor_without_a_code_counts_zero_in_paper_mode():
-    values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
-    found = score(values[:, :1], values)
-    assert found["snc"] == pytest.approx(0.5)
-    np.testing.assert_array_equal(found.part("snc.code"), [0, -1])
 
 
 def test_classes_missing_from_train_or_test():

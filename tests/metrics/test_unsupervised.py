@@ -34,7 +34,7 @@ def test_total_correlation_equals_the_reference(codes):
     assert normalized == pytest.approx(distance / np.trace(covariance), abs=1e-4)
 
 
-@pytest.mark.parametrize("d", [4, 64])
+@pytest.mark.parametrize("d", [5, 64])
 @pytest.mark.parametrize("smallest", [0.3, 0.05, 0.02, 1e-3, 1e-5])
 def test_total_correlation_of_codes_however_dependent(smallest, d):
     """Both sides of the smallest eigenvalue below which eigenvalues are refined."""
@@ -153,7 +153,7 @@ def test_wasserstein_of_a_singular_covariance(kind, seed):
     """Newton's method alone found other roots: 40 to 1e7 times the variance."""
     rng = np.random.default_rng(seed)
     if kind == "few samples":
-        codes = rng.normal(size=(rng.integers(2, 6), 12)) @ rng.normal(size=(12, 12))
+        codes = rng.normal(size=(3, 12)) @ rng.normal(size=(12, 12))
     else:
         codes = rng.normal(size=(500, 4)) @ rng.normal(size=(4, 12))
         codes[:, 6:] = codes[:, :6]

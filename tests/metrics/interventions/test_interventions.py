@@ -52,7 +52,7 @@ def reference_irs(codes, values, quantile):
 
 def test_irs_equals_the_definition(representation):
     codes, values = representation
-    quantiles = (0.99, 1.0, 0.5)
+    quantiles = (1.0, 0.5)
     found = jax.jit(lambda c, f: [irs(c, f, quantile=quantile) for quantile in quantiles])(codes, Factors.of(values))
     for quantile, result in zip(quantiles, found, strict=True):
         matrix, largest = reference_irs(codes, values, quantile)
@@ -104,19 +104,9 @@ def test_irs_of_collapsed_codes(representation):
 
 @pytest.mark.parametrize("number", [3.3, -1e6 / 7, 1e-30])
 def test_irs_of_a_number_whose_mean_is_rounded_is_0(number):
-    for n in (999, 3000, 100_000):
-        codes = np.full((n, 2), number, np.float32)
-        codes[::3, 1] = np.nextafter(codes[0, 0], np.float32(np.inf))  # moves by rounding alone
-        assert evaluate(codes, np.arange(n)[:, None] % 4, "irs")["irs"] == 0
-
-
-def test_irs_far_from_0_is_that_near_0(representation):
-    codes, values = representation
-    codes = np.round(codes * 64) / 64  # exact after the shift
-    near, far = (evaluate(codes + np.float32(shift), values, "irs") for shift in (0, 10_000))
-    # Of the largest distance from the mean; the mean is rounded as codes of this size are.
-    tolerance = 2 * np.spacing(np.float32(10_000)) / np.abs(codes - codes.mean(axis=0)).max(axis=0).min()
-    np.testing.assert_allclose(far.part("irs.matrix"), near.part("irs.matrix"), rtol=0, atol=tolerance)
+    codes = np.full((100_000, 2), number, np.float32)
+    codes[::3, 1] = np.nextafter(codes[0, 0], np.float32(np.inf))  # moves by rounding alone
+    assert evaluate(codes, np.arange(100_000)[:, None] % 4, "irs")["irs"] == 0
 
 
 @pytest.mark.parametrize("offset", [1e4, 1e6])
@@ -128,13 +118,23 @@ def test_irs_and_deviations_do_not_depend_on_an_offset(offset):
     near, far = (evaluate((codes + place).astype(np.float32), Factors.of(values), "irs") for place in (0, offset))
     assert far["irs"] == pytest.approx(float(near["irs"]), abs=1e-6)
     np.testing.assert_allclose(far.part("irs.deviation"), near.part("irs.deviation"), rtol=1e-6)
+    np.testing.assert_allclose(far.part("irs.matrix"), near.part("irs.matrix"), rtol=0, atol=1e-6)
 
 
-def test_batches_share_one_value_and_hold_every_factor(representation):
-    values = np.asarray(representation[1])
-    draws = jax.jit(lambda key, f: draw_batches(key, f, num_train=300, num_eval=100, batch=16))(
-        jax.random.key(0), Factors.of(values)
-    )
+@pytest.fixture(scope="module")
+def draws(representation):
+    """Of batches and of pairs, in one program."""
+
+    @jax.jit
+    def draw(key, factors):
+        how = {"num_train": 300, "num_eval": 100, "batch": 16}
+        return draw_batches(key, factors, **how), draw_pairs(key, factors, **how)
+
+    return draw(jax.random.key(0), Factors.of(representation[1]))
+
+
+def test_batches_share_one_value_and_hold_every_factor(representation, draws):
+    values, (draws, _) = np.asarray(representation[1]), draws
     rows, factor = np.asarray(draws.rows).T, np.asarray(draws.factor)
     for batch, held in zip(rows, factor, strict=True):
         assert len(np.unique(values[batch, held])) == 1
@@ -144,11 +144,8 @@ def test_batches_share_one_value_and_hold_every_factor(representation):
     assert np.abs(np.bincount(others, minlength=6) / len(others) - 1 / 6).max() < 0.04
 
 
-def test_pairs_share_one_value_pair_by_pair(representation):
-    values = np.asarray(representation[1])
-    draws = jax.jit(lambda key, f: draw_pairs(key, f, num_train=200, num_eval=100, batch=8))(
-        jax.random.key(0), Factors.of(values)
-    )
+def test_pairs_share_one_value_pair_by_pair(representation, draws):
+    values, (_, draws) = np.asarray(representation[1]), draws
     for rows, partners, held in zip(*map(np.asarray, (draws.rows.T, draws.partners.T, draws.factor)), strict=True):
         np.testing.assert_array_equal(values[rows, held], values[partners, held])
     assert len({tuple(values[row]) for row in np.asarray(draws.rows).ravel()}) > 60
@@ -167,7 +164,7 @@ def test_chunks_need_not_divide_the_batches(method, representation, monkeypatch)
             np.testing.assert_array_equal(ours, first)
 
 
-def reference_factor_vae(codes, values, seed, num_train=3000, num_eval=1500):
+def reference_factor_vae(codes, values, seed, num_train=1500, num_eval=1000):
     """The released algorithm with its loops: prune, vote, majority."""
     rng = np.random.default_rng(seed)
     spread = codes.var(axis=0, ddof=1)
@@ -188,7 +185,7 @@ def reference_factor_vae(codes, values, seed, num_train=3000, num_eval=1500):
 def test_factor_vae_equals_the_reference_within_its_seeds(representation):
     codes, values = representation
     expected = [reference_factor_vae(codes.astype(float), values, seed) for seed in range(4)]
-    metric = METRICS["factor_vae"].with_options(num_train=3000, num_eval=1500)
+    metric = METRICS["factor_vae"].with_options(num_train=1500, num_eval=1000)
     found = [evaluate(codes, values, {"f": metric}, jax.random.key(seed))["f"] for seed in range(4)]
     spread = np.hypot(np.std(expected), np.std(found))
     assert abs(np.mean(found) - np.mean(expected)) < max(4 * spread / np.sqrt(4), 0.01)
