@@ -287,14 +287,10 @@ def test_weights_are_repetitions():
     weights = rng.integers(0, 4, 400)
     rows = np.repeat(np.arange(400), weights)
     for name in ("mutual_information", "mutual_information_equal_count", "mutual_information_sampled"):
-        weighted = relate(codes, Factors.of(values), name, weights=weights)
-        repeated = relate(codes[rows], Factors.of(values[rows], weighted_sizes(values)), name)
+        weighted = relate(codes, Factors.of(values, (4, 4)), name, weights=weights)
+        repeated = relate(codes[rows], Factors.of(values[rows], (4, 4)), name)
         np.testing.assert_allclose(weighted.strength, repeated.strength, atol=2e-6, err_msg=name)
         np.testing.assert_allclose(weighted.ceiling, repeated.ceiling, rtol=2e-6, err_msg=name)
-
-
-def weighted_sizes(values):
-    return tuple(int(size) for size in values.max(axis=0) + 1)
 
 
 def test_sampled_information_of_wide_and_narrow_posteriors():

@@ -94,7 +94,7 @@ def test_swapped_slots_are_matched_and_a_nan_is_seen():
     slots = slots_of(VALUES[:, 2:], VALUES[:, :2])
     train, factors, test = halves(slots)
     run = jax.jit(lambda codes: slot_identifiability(codes, factors, test=test, objects=OBJECTS, regression="linear"))
-    found = run(train)
+    found = jax.tree.map(np.asarray, run(train))
     np.testing.assert_array_equal(found.block, [1, 0])
     assert found.score == pytest.approx(1, abs=0.05)
     train[3, 0, 0] = np.nan

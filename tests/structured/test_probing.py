@@ -43,8 +43,8 @@ def test_exact_orders_are_those_of_brute_force(slots):
 
 @pytest.mark.parametrize("slots", [5, 9])
 def test_search_never_loses_and_is_near_the_optimum(slots):
-    codes, wanted, coefficients = problem(slots, 200, slots)
-    current = np.tile(np.arange(slots, dtype=np.int32), (200, 1))
+    codes, wanted, coefficients = problem(slots, 300, slots)
+    current = np.tile(np.arange(slots, dtype=np.int32), (300, 1))
     found = np.asarray(best_orders(codes, wanted, coefficients, current, exact=False))
     assert (np.sort(found, axis=1) == np.arange(slots)).all()
     before, after = errors(codes, wanted, coefficients, current), errors(codes, wanted, coefficients, found)
@@ -64,13 +64,14 @@ def run(codes, factors, **options):
     return probe(codes, factors, **options)
 
 
-@pytest.mark.parametrize(("objects", "seed"), [(4, 0), (5, 2), (6, 3)])
+@pytest.mark.parametrize(("objects", "seed"), [(3, 0), (4, 0), (5, 2), (6, 3)])
 def test_planted_orders_are_recovered(objects, seed):
     """In at least 99 % of the samples of a local group, shuffled at random, up to one global renaming."""
     planted = plant(seed, objects)
     found = run(planted.codes, planted.factors, categorical=shapes(objects), objects=columns(objects))
     assert recovered(found.orders, planted.held) >= 0.99
-    assert recovered(np.tile(np.arange(objects), (1000, 1)), planted.held) < 0.1  # the order that came
+    # The order that came is one of 6 or more: it is right by chance.
+    assert recovered(np.tile(np.arange(objects), (1000, 1)), planted.held) < (0.1 if objects > 3 else 0.25)
 
 
 def test_algorithm_1_as_printed_recovers_them_too():
