@@ -14,6 +14,7 @@ from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, csv_r
 from jaxdis.papers.harness._paper import Paper, Piece, floats, reproduce
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
 from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
+from jaxdis.study._trained_work import TrainedWork
 from tests.study.tiny import tiny
 
 CALLS: list[int] = []
@@ -62,10 +63,13 @@ def toy(start: int = 1) -> Paper:
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
+def page(tiny_copy):
+    tiny_copy.rename(tiny_copy.with_name("zoo"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("jaxdis.plots.png", lambda figure: b"")
-        return reproduce(toy(), tmp_path_factory.mktemp("paper"))
+        # The report of a study has tests of its own.
+        patch.setattr(TrainedWork, "report", lambda self, store: (store.root / "report.html").touch())
+        return reproduce(toy(), tiny_copy.parent)
 
 
 def test_the_page_shows_verdicts_tables_and_figures(page):

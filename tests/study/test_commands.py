@@ -4,20 +4,23 @@ import csv
 import os
 import re
 
-import numpy as np
 import pytest
 
 from jaxdis._core.store import Store
 from jaxdis.cli import main
+from jaxdis.study import STUDIES, Study
+from tests.study.tiny import tiny
 
 QUICK = ("quickstart", "--steps", "2", "--train-samples", "60", "--test-samples", "30", "--metrics", "mig,modularity")
 SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--train-samples", "60", "--parts", "cases")
 
 
-@pytest.fixture(autouse=True)
-def in_process(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def in_process():
     """The devices of this process are set already."""
-    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+        yield
 
 
 def refused(capsys, *arguments: object) -> str:
@@ -126,33 +129,45 @@ def test_options_of_run_go_with_run(option, tmp_path, capsys):
     assert "must be given to `study run`, got" in refused(capsys, *study("status", QUICK, tmp_path, option))
 
 
+def test_the_quickstart_is_run_and_reported(tmp_path):
+    assert main(study("run", QUICK, tmp_path, "--seeds", "2")) == 0
+    assert "60 samples (learners are evaluated on 30 others)" in (tmp_path / "report.html").read_text()
+
+
+def of_sizes(seeds: int = 1, steps: int = 3) -> Study:
+    return tiny(steps, seeds)
+
+
+TINY = ("tiny",)
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    out = tmp_path_factory.mktemp("quick") / "study"
+def finished(tiny_copy):
+    """The tiny study as one with a name, with its report."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
-        patch.setattr("jaxdis.plots.png", lambda figure: b"")  # drawing takes a third of the time
-        assert main(study("run", QUICK, out, "--seeds", "2")) == 0
-    return out
+        patch.setitem(STUDIES, "tiny", of_sizes)
+        patch.setattr("jaxdis.plots.png", lambda figure: b"")
+        assert main(study("run", TINY, tiny_copy, "--seeds", "2")) == 0
+        yield tiny_copy
 
 
 @pytest.mark.parametrize("action", ["status", "report"])
-@pytest.mark.parametrize("options", [("--seeds", "1"), ("--seeds", "3"), ("--seeds", "2", "--steps", "3")], ids=str)
+@pytest.mark.parametrize("options", [("--seeds", "1"), ("--seeds", "3"), ("--seeds", "2", "--steps", "4")], ids=str)
 def test_other_options_than_the_folders_are_refused(finished, action, options, capsys):
-    assert "holds a study that differs" in refused(capsys, *study(action, QUICK, finished, *options))
+    assert "holds a study that differs" in refused(capsys, *study(action, TINY, finished, *options))
 
 
 def test_status_and_report_of_the_same_options(finished, capsys):
-    assert main(study("status", QUICK, finished, "--seeds", "2")) == 0
+    assert main(study("status", TINY, finished, "--seeds", "2")) == 0
     assert "train: 6 of 6" in capsys.readouterr().out
-    assert main(study("report", QUICK, finished, "--seeds", "2")) == 0
+    assert main(study("report", TINY, finished, "--seeds", "2")) == 0
 
 
 def test_the_table_and_the_report_tell_what_metrics_are_fitted_on(finished):
     rows = list(csv.DictReader((finished / "results.csv").read_text().splitlines()))
-    assert {(row["train_samples"], row["test_samples"]) for row in rows} == {("60", "30")}
+    assert {(row["train_samples"], row["test_samples"]) for row in rows} == {("64", "32")}
     page = (finished / "report.html").read_text()
-    assert "60 samples (learners are evaluated on 30 others)" in page
+    assert "64 samples (learners are evaluated on 32 others)" in page
 
 
 @pytest.mark.parametrize("spoil", ["", "id,mig\n", "cut", "shuffled"])
@@ -164,7 +179,7 @@ def test_a_spoilt_table_is_no_report(finished, spoil, capsys):
     path.write_text(spoilt)
     try:
         assert "results.csv: must have a row for each of 6 members" in refused(
-            capsys, *study("report", QUICK, finished, "--seeds", "2")
+            capsys, *study("report", TINY, finished, "--seeds", "2")
         )
     finally:
         path.write_text(whole)
@@ -174,9 +189,9 @@ def test_a_damaged_record_says_what_removes_it_and_verify_does(finished, capsys)
     store = Store(finished)
     path = store.path("score", min(store.ids("score")))
     path.write_text("[" * 100_000)
-    run = study("run", QUICK, finished, "--seeds", "2")
+    run = study("run", TINY, finished, "--seeds", "2")
     assert "`jaxdis study verify` removes it" in refused(capsys, *run).replace("\n", " ")
-    assert main(study("verify", QUICK, finished)) == 0
+    assert main(study("verify", TINY, finished)) == 0
     assert re.search(r"removed score .*nested too deep.*1 damaged records", " ".join(capsys.readouterr().out.split()))
     assert main(run) == 0
 
@@ -209,16 +224,6 @@ def test_training_into_a_studys_folder_is_refused(finished, capsys):
     assert not (finished / "run.json").exists()
 
 
-def test_names_that_are_no_mathematics_are_drawn(tmp_path):
-    from jaxdis import plots
-    from jaxdis.plots import png, text
-
-    names = {r"$\frac{$": np.ones((2, 3)), "_hidden": np.ones((2, 3)), "a$b$c": np.ones((2, 3))}
-    assert png(plots.curves((0.0, 1.0), names, "x"))[:4] == b"\x89PNG"
-    assert png(plots.loss_curves({r"$\frac{$": [np.ones(2)]}, 100, r"$\frac{$"))[:4] == b"\x89PNG"
-    assert not text("_hidden").startswith("_")
-
-
 @pytest.mark.skipif(os.name != "posix", reason="pipes with names")
 def test_a_pipe_in_a_records_place_does_not_hang(finished, capsys):
     store = Store(finished)
@@ -227,7 +232,7 @@ def test_a_pipe_in_a_records_place_does_not_hang(finished, capsys):
     path.unlink()
     os.mkfifo(path)
     try:
-        assert "must be a regular file" in refused(capsys, *study("run", QUICK, finished, "--seeds", "2"))
+        assert "must be a regular file" in refused(capsys, *study("run", TINY, finished, "--seeds", "2"))
     finally:
         path.unlink()
         path.write_bytes(content)

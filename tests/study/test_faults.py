@@ -221,7 +221,7 @@ def test_bad_input_under_workers_is_the_same_error(tmp_path):
         run(tiny(), tmp_path, executor=Failing(ValueError("factors: needs two classes, got one"), 99))
 
 
-def test_a_first_round_that_a_killed_worker_took_along_is_tried_again(tmp_path):
+def test_a_first_round_that_a_killed_worker_took_along_is_tried_again(cells_copied, tmp_path):
     error = concurrent.futures.process.BrokenProcessPool("a process was terminated abruptly")
     assert run(tiny(), tmp_path, executor=Failing(error, 2)).exists()
     with pytest.raises(RuntimeError, match="made no progress; the last failure: a process was terminated"):

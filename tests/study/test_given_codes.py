@@ -27,7 +27,7 @@ from jaxdis.study._executors import opened
 from tests.draws import representations
 
 VALUES = representations()[1]
-METRICS = ("mig", "mcc", "total_correlation")  # the last one draws random numbers
+METRICS = ("mig", "sap_r2", "total_correlation")  # the last one draws random numbers
 
 
 def write_zoo(folder: Path, count: int = 6, **arrays) -> Path:
@@ -47,6 +47,7 @@ def zoo(tmp_path) -> Path:
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+    monkeypatch.setattr("jaxdis.plots.png", lambda figure: b"")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
 
@@ -106,7 +107,7 @@ def test_a_second_run_computes_what_is_new(zoo, tmp_path, computed, capsys):
     np.savez(zoo / "run2.npz", codes=np.load(zoo / "run1.npz")["codes"][:, ::-1], factors=VALUES)
     capsys.readouterr()
     score(zoo, out)
-    assert computed == [("mig", 1), ("mcc", 1), ("total_correlation", 1)]
+    assert computed == [("mig", 1), ("sap_r2", 1), ("total_correlation", 1)]
     assert "1 files hold other codes than in the last run and were scored anew: run2.npz" in capsys.readouterr().out
     computed.clear()
     assert main(["score", f"{zoo}/*.npz", "--out", str(out), "--metrics", "mig", "mig:bins=5"]) == 0
@@ -126,7 +127,7 @@ def test_notes_count_all_members(zoo, tmp_path, monkeypatch, capsys):
 def test_quick_metrics_come_before_slow_ones(zoo, tmp_path, computed, monkeypatch):
     monkeypatch.setattr(given_codes, "MOST_FILES", 2)
     score(zoo, tmp_path / "out")
-    assert [name for name, _ in computed] == ["mig", "mcc"] * 3 + ["total_correlation"] * 3
+    assert [name for name, _ in computed] == ["mig", "sap_r2"] * 3 + ["total_correlation"] * 3
 
 
 @pytest.mark.parametrize("stopped_at", [1, 3, 5])
@@ -180,7 +181,7 @@ def test_files_of_several_members_and_of_groups(tmp_path):
     np.savez(zoo / "two.npz", codes=np.stack([one, -one]), factors=VALUES, episode=np.arange(200) // 10)
     metrics = ("mig", "r2_linear")  # one that splits samples
     held_out = "--test", str(zoo / "run0.npz")
-    rows = score(zoo, tmp_path / "out", "--groups", "episode", *held_out, code=2, metrics=metrics)
+    rows = score(zoo, tmp_path / "out", "--groups", "episode", *held_out, code=2, metrics=("mig",))
     assert [row["member"] for row in rows] == ["run0.npz"]  # held-out codes of one member do not suit two
     rows = score(zoo, tmp_path / "out", "--groups", "episode", metrics=metrics)
     assert [row["member"] for row in rows] == ["run0.npz", "two.npz[0]", "two.npz[1]"]
@@ -280,7 +281,7 @@ def test_codes_alone_are_read_again_as_they_were_scored(tmp_path, computed):
         np.save(tmp_path / f"run{number}.npy", codes.astype(np.float32))
     for how in (["--groups", "episode"], ["--test", str(tmp_path / "test.npz"), "--columns", "shape:classes", "size"]):
         np.savez(tmp_path / "test.npz", codes=np.float32(VALUES[:60]), factors=VALUES[:60])
-        options = ["--factors", str(tmp_path / "factors.csv"), "--seed", "3", "--metrics", "mcc", "mcc_test", *how]
+        options = ["--factors", str(tmp_path / "factors.csv"), "--seed", "3", "--metrics", "sap_r2", "mcc_test", *how]
         out = tmp_path / how[0]
         assert main(["score", f"{tmp_path}/*.npy", "--out", str(out), *options]) == 0
         computed.clear()

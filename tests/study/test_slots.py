@@ -10,7 +10,7 @@ import pytest
 
 from jaxdis import Factors
 from jaxdis._core.store import Store
-from jaxdis.data import DATASETS, SceneSamples
+from jaxdis.data import DATASETS, SceneSamples, multi_dsprites
 from jaxdis.data._scenes import pooled_masks
 from jaxdis.encoders._evaluate_slots import (
     SLOT_METRICS,
@@ -150,7 +150,7 @@ def test_true_masks_have_the_size_of_pooled_images():
 
 def test_groups_are_local_and_masks_are_true(monkeypatch):
     scenes = DATASETS["multi_dsprites"].scenes
-    space = DATASETS["multi_dsprites"].space
+    space, _ = multi_dsprites(2)
     draw = jax.jit(scenes.draw, static_argnames=("space", "n", "groups"))
     factors = space.wrap(draw(space, jax.random.key(0), 20, groups=2))
     samples = scenes.samples(space, factors)
@@ -160,10 +160,10 @@ def test_groups_are_local_and_masks_are_true(monkeypatch):
         ("background", "blue"),
         ("object 1", "red"),
     )
-    assert len(samples.labels) == samples.factors.num_factors == 3 + 4 * 8
-    assert [samples.labels[j][1] for j in samples.categorical] == ["shape"] * 4
+    assert len(samples.labels) == samples.factors.num_factors == 3 + 2 * 8
+    assert [samples.labels[j][1] for j in samples.categorical] == ["shape"] * 2
     assert samples.masks.shape == (20, 64, 64)
-    assert samples.masks.max() == 4
+    assert samples.masks.max() == 2
     x = np.asarray(samples.factors.values)[:, samples.labels.index(("object 2", "x"))].reshape(2, 10)
     assert (np.ptp(x, axis=1) <= 4).all()
     assert np.ptp(x) > 4

@@ -123,7 +123,7 @@ def test_the_best_member_without_headlines_has_the_least_error():
     assert "Metrics: lasso completeness." in sections.carried(subject)
 
 
-def test_data_sets_are_never_pooled():
+def test_data_sets_are_never_pooled(monkeypatch):
     """Within each of two data sets two scores go against each other; over both together they go with each other."""
     x = np.stack([np.linspace(0, 1, 12), np.linspace(2, 3, 12)])
     y = np.stack([np.linspace(1, 0, 12), np.linspace(3, 2, 12)])
@@ -132,6 +132,7 @@ def test_data_sets_are_never_pooled():
     each = [sections.results.spearman_of_columns(mine.table, ["mig"], ["mig_sup"])[0, 0] for _, mine in subject.each()]
     np.testing.assert_allclose(each, [-1, -1])
     assert sections.results.spearman_of_columns(subject.table, ["mig"], ["mig_sup"])[0, 0] > 0
+    monkeypatch.setattr("jaxdis.plots.png", lambda figure: b"")
     page = sections.by_data(sections.agreement, subject)
     assert re.findall("<h3>(.*?)</h3>", page) == ["dsprites", "shapes3d"]
     assert page.count("over 12 members") == 2

@@ -20,10 +20,11 @@ NASTY = 'x"><script>alert(1)</script>../../größe' + "y" * 300
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    out = tmp_path_factory.mktemp("report")
-    run(tiny(), out)
-    return write_report(dataclasses.replace(tiny(), title=NASTY, name=NASTY), out).read_text(encoding="utf-8")
+def page(tiny_copy):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.plots.png", lambda figure: b"")
+        path = write_report(dataclasses.replace(tiny(), title=NASTY, name=NASTY), tiny_copy)
+    return path.read_text(encoding="utf-8")
 
 
 def test_it_holds_its_pictures_and_fetches_nothing(page):
@@ -50,6 +51,7 @@ def test_columns_of_text_are_aligned_to_the_left_with_their_heads():
 
 def test_of_very_many_members_the_best_are_listed(tmp_path, monkeypatch):
     monkeypatch.setattr(_report, "MOST_LISTED", 3)
+    monkeypatch.setattr("jaxdis.plots.png", lambda figure: b"")
     factors = np.random.default_rng(0).integers(0, 3, (60, 2))
     noise = np.random.default_rng(1).normal(size=(5, 60, 2))
     codes = (factors + np.arange(5)[:, None, None] * noise).astype(np.float32)
