@@ -9,6 +9,7 @@ import jaxdis
 from jaxdis import codes, models
 from jaxdis.models._evidence import evidence
 from jaxdis.models.objectives import _losses as distributions
+from tests.models.conftest import untrained
 
 
 @pytest.fixture(scope="module")
@@ -18,9 +19,8 @@ def images():
 
 @pytest.fixture(scope="module")
 def zoo(images):
-    keys, hyper, labels = models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
     config = models.Config(data="noise", method=models.Vae(network=models.Mlp((16,), 3), batch_size=8), steps=5)
-    return models.train(config, keys, hyper, labels=labels, data=images)
+    return untrained(config, models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2), images)
 
 
 def test_codes_are_means_or_samples(zoo, images):

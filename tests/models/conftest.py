@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from jaxdis import models
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._train import begin, resolved_config
 
 SMALL = models.Mlp(hidden=(16,), num_codes=3)
 
@@ -30,6 +32,17 @@ def config() -> models.Config:
 @pytest.fixture
 def members() -> models.Members:
     return models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
+
+
+def untrained(config: models.Config, members: models.Members, images: np.ndarray) -> models.Zoo:
+    """The zoo before its first update, for tests that read a zoo: a training takes seconds to compile."""
+    config = resolved_config(config, as_source(images))
+    first = jax.jit(jax.vmap(lambda key: config.method.params(begin(config.method, key).learner)))
+    params = jax.tree.map(np.asarray, first(members.keys))
+    blank = np.zeros((len(members.labels), 1), np.float32)
+    losses = config.method.losses(*[blank] * len(config.method.losses._fields))
+    stopped = np.full(len(members.labels), -1, np.int32)
+    return models.Zoo(config, params, members.hyperparameters, losses, stopped, members.labels)
 
 
 def changed(config: models.Config, **fields) -> models.Config:

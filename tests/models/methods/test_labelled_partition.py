@@ -60,7 +60,7 @@ def reference(params, images, labels, draws, h):
 
 def test_an_update_is_that_of_the_formula():
     source, key = squares(), jax.random.key(0)
-    state = SMALL.begin(jax.random.key(1))
+    state = compiled_whole(SMALL.begin)(jax.random.key(1))
     new, losses = jax.jit(SMALL.update)(state, jnp.int32(0), key, SETTINGS, source)
     data_key, normal_key, order_key, factor_key = jax.random.split(key, 4)
     images, labels = (np.asarray(part) for part in source.examples(data_key, 5))
@@ -77,7 +77,7 @@ def test_an_update_is_that_of_the_formula():
 
 
 def test_representations_are_the_blocks_and_classes_the_nearest_prototypes():
-    params = SMALL.begin(jax.random.key(1)).params
+    params = compiled_whole(SMALL.begin)(jax.random.key(1)).params
     images = squares().arrays[0]
     mean = encode(nested(flat(params)), np.asarray(images, np.float64).reshape(12, -1))[0]
     seen = compiled_whole(SMALL.represent)(params, images)

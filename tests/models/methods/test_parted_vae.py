@@ -205,7 +205,7 @@ def test_the_capacity_is_above_0_at_the_first_update_and_ends_at_its_maximum():
 
 def test_classes_of_different_variables_may_overlap():
     same = jnp.zeros((5, 1))
-    np.testing.assert_allclose(overlap(same, same, (3, 2), 0.1), (3 + 1) * 0.9, rtol=1e-6)
+    np.testing.assert_allclose(compiled_whole(overlap)(same, same, (3, 2), 0.1), (3 + 1) * 0.9, rtol=1e-6)
 
 
 class Released:

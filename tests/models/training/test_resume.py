@@ -23,10 +23,11 @@ from jaxdis.models.training import _train as progress
 from jaxdis.models.training import _train as runner
 from jaxdis.models.training._image_source import as_source, fingerprint
 from tests.models.conftest import changed, same
+from tests.models.methods.toy import ToyGan
 
 pytestmark = pytest.mark.two_devices
 
-SWEEP = {"beta": {"beta": [1, 4]}}
+SWEEP = {"toy_gan": {"pull": [1, 4]}}
 KILLED = """
     import sys
     import numpy as np
@@ -72,16 +73,32 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
 
 
 @pytest.fixture
-def resumed(tmp_path, config, members, images):
+def config(monkeypatch):
+    """Of a method that compiles in no time."""
+    monkeypatch.setitem(models.METHODS, "toy_gan", ToyGan)
+    return models.Config(data="squares", method=ToyGan(), steps=12)
+
+
+@pytest.fixture
+def members():
+    return models.members(SWEEP, 2, ToyGan())
+
+
+@pytest.fixture
+def labelled(images):
+    return images, np.arange(len(images))[:, None] % 3
+
+
+@pytest.fixture
+def resumed(tmp_path, config, members, labelled):
     """A run of 12 updates with checkpoints at 8 and 12, and a function that runs it again."""
-    config = dataclasses.replace(config, steps=12)
 
     def again(directory=tmp_path, **changes):
         return models.train(
             changed(config, **changes),
             members.keys,
             members.hyperparameters,
-            data=images,
+            data=labelled,
             directory=directory,
             log_every=4,
             checkpoint_every=4,
@@ -182,13 +199,13 @@ def test_a_directory_of_something_else_is_refused(resumed, tmp_path):
         resumed()
 
 
-def test_a_run_can_be_resumed_on_another_number_of_devices(tmp_path, config, members, images):
+def test_a_run_can_be_resumed_on_another_number_of_devices(tmp_path, config, members, labelled):
     def part(steps, directory, devices):
         members_three = members.keys[:3], jax.tree.map(lambda leaf: leaf[:3], members.hyperparameters)
         return models.train(
             dataclasses.replace(config, steps=steps),
             *members_three,
-            data=images,
+            data=labelled,
             directory=directory,
             log_every=4,
             devices=devices,
@@ -200,23 +217,23 @@ def test_a_run_can_be_resumed_on_another_number_of_devices(tmp_path, config, mem
     assert same(part(12, tmp_path / "one", jax.devices()), whole)
 
 
-def test_a_run_directory_trains_once(tmp_path, config, images):
-    first, first_said = train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
-    again, again_said = train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
+def test_a_run_directory_trains_once(tmp_path, config, labelled):
+    first, first_said = train_to_directory(config, SWEEP, 2, tmp_path, data=labelled, progress=False)
+    again, again_said = train_to_directory(config, SWEEP, 2, tmp_path, data=labelled, progress=False)
     assert first_said.startswith("trained for 12 updates: 4 members in")
     assert again_said.startswith("already complete, 12 updates")
     assert same(first, again)
     assert same(models.load(tmp_path / "zoo.npz"), first)
     with pytest.raises(ValueError, match="members is 4, asked for 6; other seeds or settings of members"):
-        train_to_directory(config, SWEEP, 3, tmp_path, data=images, progress=False)
+        train_to_directory(config, SWEEP, 3, tmp_path, data=labelled, progress=False)
     with pytest.raises(ValueError, match=r"another run \(other images\)"):
-        train_to_directory(config, SWEEP, 2, tmp_path, data=images[:30], progress=False)
+        train_to_directory(config, SWEEP, 2, tmp_path, data=tuple(each[:30] for each in labelled), progress=False)
 
 
-def test_progress_shows_the_losses(config, members, images, capsys, monkeypatch):
+def test_progress_shows_the_losses(config, members, labelled, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
-    models.train(config, members.keys, members.hyperparameters, data=images, progress=True)
-    assert re.search("training: 12 of 12 updates; loss .*reconstruction", capsys.readouterr().err)
+    models.train(config, members.keys, members.hyperparameters, data=labelled, progress=True)
+    assert re.search("training: 12 of 12 updates; critic .*generator", capsys.readouterr().err)
 
 
 def test_a_run_knows_its_renderer_in_every_process():
@@ -299,12 +316,11 @@ def test_files_have_the_modes_that_the_user_chose(resumed, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
-def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damage, config, images, tmp_path):
+def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damage, config, labelled, tmp_path):
     def again():
-        _, said = train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False, **often)
+        _, said = train_to_directory(config, SWEEP, 2, tmp_path, data=labelled, progress=False, **often)
         return said
 
-    config = dataclasses.replace(config, steps=12)
     often = {"log_every": 4, "checkpoint_every": 4}
     assert again().startswith("trained for 12 updates")
     assert again().startswith("already complete")

@@ -94,6 +94,15 @@ def begun(method):
     return state._replace(model=state.model._replace(params=out.jittered(state.model.params)))
 
 
+def test_the_loss_is_that_of_the_paper():
+    """Of which the test below takes the gradients."""
+    model, images, noise = begun(SMALL).model, out.pictures(), SMALL.noise(jax.random.key(1), 3)
+    losses, _ = compiled_whole(SMALL.loss)(model, jnp.float32(1.7), noise, SETTINGS, jnp.float32(images))[1]
+    wanted, parts = loss(SMALL, nested(flat(model.params)), 1.7, np.asarray(noise, np.float64), images)
+    np.testing.assert_allclose(losses.loss, wanted, rtol=1e-5)
+    np.testing.assert_allclose(losses[1:4], parts, rtol=2e-5)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_loss_and_gradients(name):
     method = dataclasses.replace(SMALL, **VARIANTS[name])
