@@ -44,11 +44,11 @@ def in_process(monkeypatch):
 
 def test_score_writes_a_table_a_csv_and_json(codes_file, tmp_path, capsys):
     out, columns = tmp_path / "out.csv", tmp_path / "out.json"
-    arguments = ["score", str(codes_file), "--metrics", "mig", "mcc", "--csv", str(out), "--json", str(columns)]
+    arguments = ["score", str(codes_file), "--metrics", "mig", "sap_r2", "--csv", str(out), "--json", str(columns)]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert "mig" in printed
-    assert "mcc" in printed
+    assert "sap_r2" in printed
     assert "4 members" in printed
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert len(rows) == 4
@@ -288,9 +288,9 @@ def test_nothing_is_said_if_nobody_reads_the_output(arguments):
 
 def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis._core.display.EVERY", 0.0)
-    assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
+    assert main(["score", str(codes_file), "--metrics", "sap_r2", "mig"]) == 0
     said = capsys.readouterr().err
-    assert re.search("scoring: 1 of 2 metrics; m.*\n(.*\n)*scoring: 2 of 2 metrics; m.*\n", said)
+    assert re.search("scoring: 1 of 2 metrics; sap_r2.*\n(.*\n)*scoring: 2 of 2 metrics; mig.*\n", said)
     told = []
 
     def once(words, now=False):
@@ -302,10 +302,10 @@ def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
     with monkeypatch.context() as patch:
         for module in ("cli._terminal", "_core.display"):
             patch.setattr(f"jaxdis.{module}.tell_now_and_then", once)
-        assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
+        assert main(["score", str(codes_file), "--metrics", "sap_r2", "mig"]) == 0
     assert [line.partition("; ")[0] for line in told] == ["scoring: 1 of 2 metrics", "scoring: 2 of 2 metrics"]
     monkeypatch.setattr("jaxdis._core.display.EVERY", 60.0)
-    assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
+    assert main(["score", str(codes_file), "--metrics", "sap_r2", "mig"]) == 0
     assert capsys.readouterr().err == ""
 
 

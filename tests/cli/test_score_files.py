@@ -184,7 +184,7 @@ def test_tables_of_files_hold_names_and_numbers_in_80_columns(count, tmp_path, c
     for number in range(count):
         noise = 0.02 + 0.01 * abs(number - 1)  # the second file is the best, the last the worst
         np.savez(tmp_path / f"a-long-name-of-run-{number:04d}.npz", codes=codes_of(noise), factors=VALUES)
-    metrics = ["mig", "med", "mcc", "modularity:bins=10", "sap_r2"]
+    metrics = ["mig", "med", "modularity:bins=10", "sap_r2"]
     rows = scored(tmp_path, "--metrics", *metrics)
     assert len(rows) == count
     printed = capsys.readouterr().out
@@ -281,7 +281,7 @@ def rows_of_two(monkeypatch):
 
 def test_what_was_computed_for_many_files_is_kept(folder, monkeypatch, rows_of_two, capsys):
     out = folder / "scores.csv"
-    arguments = ["score", str(folder / "*.npz"), "--csv", str(out), "--metrics", "mig", "mcc"]
+    arguments = ["score", str(folder / "*.npz"), "--csv", str(out), "--metrics", "mig", "sap_r2"]
     interrupted_at(3, monkeypatch)
     at_once = lambda write: lambda given: write(given())  # noqa: E731
     monkeypatch.setattr("jaxdis.cli._score_tables.now_and_then", at_once)  # else quick ones after the first wait
@@ -344,7 +344,7 @@ def test_few_of_many_descriptions_of_factors_are_told(tmp_path, capsys, monkeypa
     monkeypatch.setattr("jaxdis.cli._score_command.MOST_SAID", 1)
     for number in range(3):
         np.savez(tmp_path / f"run{number}.npz", codes=codes_of(1.0), factors=VALUES, names=[f"a{number}", "b"])
-    assert main(["score", str(tmp_path / "*.npz"), "--metrics", "mcc"]) == 0
+    assert main(["score", str(tmp_path / "*.npz"), "--metrics", "sap_r2"]) == 0
     assert len(re.findall("factors: ", capsys.readouterr().out)) == 2
 
 
@@ -371,8 +371,8 @@ def test_rows_that_belong_together_are_named_by_a_column(tmp_path, capsys):
         with table.open() as file:
             assert float(next(csv.DictReader(file))["r2_linear"]) == pytest.approx(wanted, abs=1e-6)
         assert "20 classes" not in capsys.readouterr().out
-    shifted = ["score", str(tmp_path / "both.npz"), "--groups", "episode", "--metrics", "mcc", "--null", "shift:3"]
+    shifted = ["score", str(tmp_path / "both.npz"), "--groups", "episode", "--metrics", "sap_r2", "--null", "shift:3"]
     assert main(shifted) == 0
     assert "1.000" in capsys.readouterr().out  # a factor that is constant in each group stays as it is
-    assert main(["score", str(tmp_path / "both.npz"), "--groups", "no", "--metrics", "mcc"]) == 2
+    assert main(["score", str(tmp_path / "both.npz"), "--groups", "no", "--metrics", "sap_r2"]) == 2
     assert "--groups: must be an array in the file, or a column of --factors, got 'no'" in capsys.readouterr().err

@@ -97,12 +97,20 @@ def quick(name):
     return metric.with_options(**{option: value for option, value in QUICK.items() if option in metric.all_options})
 
 
+# They compile in half the time of others that read the same.
+LIGHT = ("sap_r2", "mcc_linear")
+
+
 def one_of_each_kind() -> list[str]:
-    """The cheapest metric for every way of drawing samples again and every set of arrays that is read."""
+    """The lightest metric for every way of drawing samples again and every set of arrays that is read."""
     kinds = {}
     for name, metric in METRICS.items():
         kinds.setdefault((metric.source.reads, metric.source.distinct_samples), []).append(name)
-    return [min(names, key=lambda name: seconds_at(METRICS[name].source, USUAL)) for names in kinds.values()]
+
+    def weight(name):
+        return name not in LIGHT, seconds_at(METRICS[name].source, USUAL)
+
+    return [min(names, key=weight) for names in kinds.values()]
 
 
 def test_every_metric_can_be_bootstrapped(zoo):

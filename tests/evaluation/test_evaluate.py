@@ -15,7 +15,6 @@ from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Factors, Spec, ble
 from jaxdis._core import runtime
 from jaxdis.data import synthetic
 from jaxdis.evaluation import _inputs
-from jaxdis.metrics._metric import divided
 from tests.draws import representations
 from tests.golden_values import numbers
 
@@ -330,9 +329,15 @@ def test_the_program_that_divides_samples_is_kept_on_disk(arrays, monkeypatch):
     codes, values = arrays
     order = []
     monkeypatch.setattr(runtime, "keep_programs", lambda: order.append("folder"))
-    monkeypatch.setattr(_inputs, "divided", lambda *each: order.append("divided") or divided(*each))
-    evaluate(codes, values, "mcc_test")
-    assert order[:2] == ["folder", "divided"]
+
+    def stop(*_):
+        order.append("divided")
+        raise InterruptedError
+
+    monkeypatch.setattr(_inputs, "divided", stop)
+    with pytest.raises(InterruptedError):
+        evaluate(codes, values, "mcc_test")
+    assert order == ["folder", "divided"]
 
 
 @pytest.mark.parametrize("offset", [1e5, 2.0**24, 1e9])

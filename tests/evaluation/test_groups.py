@@ -165,12 +165,12 @@ def test_drifting_signals_are_significant_by_permutations_and_not_by_shifts_or_s
     for seed in range(6):
         rng = np.random.default_rng(seed)
         codes, values = drifting(rng, 600, 3), Factors.of(drifting(rng, 600, 1), (None,))
-        found["permuted"].append(evaluate(codes, values, "mcc", seed, null=9))
-        found["shifted"].append(evaluate(codes, values, "mcc", seed, null=("shift", 9)))
+        found["permuted"].append(evaluate(codes, values, "sap_r2", seed, null=9))
+        found["shifted"].append(evaluate(codes, values, "sap_r2", seed, null=("shift", 9)))
         codes, values = (np.concatenate([drifting(rng, 30, width) for _ in range(20)]) for width in (3, 1))
         values = Factors.of(values, (None,))
-        found["sessions"].append(evaluate(codes, values, "mcc", seed, null=9, groups=sessions))
-    p = {name: np.array([scores.p_value("mcc") for scores in tables]) for name, tables in found.items()}
+        found["sessions"].append(evaluate(codes, values, "sap_r2", seed, null=9, groups=sessions))
+    p = {name: np.array([scores.p_value("sap_r2") for scores in tables]) for name, tables in found.items()}
     assert (p["permuted"] <= 0.1).mean() > 0.8
     assert (p["shifted"] <= 0.1).mean() < 0.4
     assert (p["sessions"] <= 0.1).mean() < 0.4
@@ -278,7 +278,7 @@ def test_groups_are_numbers_text_or_columns():
         (codes, "groups: must be whole numbers or text, one entry per sample; .*shape"),
     ):
         with pytest.raises(ValueError, match=words):
-            evaluate(codes, goal, "mcc", groups=groups)
+            evaluate(codes, goal, "sap_r2", groups=groups)
 
 
 def test_refusals():
@@ -288,10 +288,10 @@ def test_refusals():
         evaluate(codes, goal, "r2_linear", groups=one)
     for purpose, count in (("bootstrap", 2), ("null", 2)):
         with pytest.raises(ValueError, match="groups: must be at least two for"):
-            evaluate(codes, goal, "mcc", groups=one, **{purpose: count})
+            evaluate(codes, goal, "sap_r2", groups=one, **{purpose: count})
         with pytest.raises(ValueError, match="groups: must be of all samples for .*, got test or validation samples"):
             evaluate(codes, goal, "r2_linear", groups=EPISODE, test=test, **{purpose: count})
-    assert evaluate(codes, goal, "mcc", groups=one, null="shift:2").null("mcc") >= 0
+    assert evaluate(codes, goal, "sap_r2", groups=one, null="shift:2").null("sap_r2") >= 0
 
 
 def independent():

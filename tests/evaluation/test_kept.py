@@ -21,7 +21,7 @@ from tests.draws import representations
 
 RNG = np.random.default_rng(0)
 CODES, VALUES = representations(6, noise=RNG.random((6, 1, 1)))
-QUICK = ("mig", "modularity", "mcc", "r2_linear")  # the last one splits samples by the key
+QUICK = ("mig", "modularity", "r2_linear")  # the last one splits samples by the key
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_what_is_missing_is_computed_and_nothing_else(tmp_path, computed):
     evaluate(CODES[:3], VALUES, "mig", store=tmp_path)
     computed.clear()
     evaluate(CODES, VALUES, "mig", store=tmp_path)
-    evaluate(CODES, VALUES, ("mig", "mcc"), store=tmp_path)
-    evaluate(CODES[::-1], VALUES, ("mcc", "mig"), members=list("abcdef"), store=tmp_path)
-    assert computed == [("mig", 3), ("mcc", 6)]
+    evaluate(CODES, VALUES, ("mig", "sap_r2"), store=tmp_path)
+    evaluate(CODES[::-1], VALUES, ("sap_r2", "mig"), members=list("abcdef"), store=tmp_path)
+    assert computed == [("mig", 3), ("sap_r2", 6)]
     others = {"fine": METRICS["mig"].with_options(bins=7), "mig": METRICS["mig"]}
     evaluate(CODES, VALUES, others, store=tmp_path)
     changed = CODES.copy()
@@ -106,10 +106,10 @@ def test_members_draw_by_their_numbers(tmp_path, computed):
 def test_factors_that_lack_values(tmp_path, computed):
     lacking = np.where(RNG.random(VALUES.shape) < 0.1, np.nan, VALUES)
     factors = Factors.from_table({f"f{j}": lacking[:, j] for j in range(2)}, missing="each")
-    plain = evaluate(CODES[:2], factors, ("mig", "mcc"))
-    assert_same(plain, evaluate(CODES[:2], factors, ("mig", "mcc"), store=tmp_path))
+    plain = evaluate(CODES[:2], factors, ("mig", "sap_r2"))
+    assert_same(plain, evaluate(CODES[:2], factors, ("mig", "sap_r2"), store=tmp_path))
     computed.clear()
-    assert_same(plain, evaluate(CODES[:2], factors, ("mig", "mcc"), store=tmp_path))
+    assert_same(plain, evaluate(CODES[:2], factors, ("mig", "sap_r2"), store=tmp_path))
     assert computed == []
 
 
@@ -118,7 +118,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_bytes(stopped_at, tmp_path, mon
     monkeypatch.setattr(_kept, "MOST", 3)
     monkeypatch.setattr(_kept, "FEW", 1)
     monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
-    plan = ("mig", "mcc", "total_correlation")  # the last one draws random numbers
+    plan = ("mig", "sap_r2", "total_correlation")  # the last one draws random numbers
     evaluate(CODES, VALUES, plan, store=tmp_path / "whole")
     calls, compute = [], _run.compute
 
@@ -139,13 +139,13 @@ def test_a_run_that_was_stopped_ends_in_the_same_bytes(stopped_at, tmp_path, mon
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_damaged_records_are_computed_again(suffix, tmp_path, computed):
-    plain = evaluate(CODES, VALUES, ("mig", "mcc"), store=tmp_path)
+    plain = evaluate(CODES, VALUES, ("mig", "sap_r2"), store=tmp_path)
     name = sorted(Store(tmp_path).ids("score"))[0]
     Store(tmp_path).path("score", name, suffix).write_bytes(b"damaged")
     _kept.opened.cache_clear()
     computed.clear()
     with pytest.warns(RuntimeWarning, match="is damaged and computed again"):
-        assert_same(plain, evaluate(CODES, VALUES, ("mig", "mcc"), store=tmp_path))
+        assert_same(plain, evaluate(CODES, VALUES, ("mig", "sap_r2"), store=tmp_path))
     assert len(computed) == 1
 
 

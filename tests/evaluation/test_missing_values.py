@@ -59,8 +59,8 @@ def test_without_gaps_every_number_has_the_same_bits():
     whole = Factors.from_table(table(GAPS & False), kinds=KINDS)
     each = Factors.from_table(table(GAPS & False), kinds=KINDS, missing="each")
     assert each.present is None
-    expected = evaluate(CODES, whole, ("mig", "mcc"), 0).to_dict()
-    assert evaluate(CODES, each, ("mig", "mcc"), 0).to_dict() == expected
+    expected = evaluate(CODES, whole, ("mig", "sap_r2"), 0).to_dict()
+    assert evaluate(CODES, each, ("mig", "sap_r2"), 0).to_dict() == expected
 
 
 def check(name):
@@ -135,7 +135,7 @@ def test_a_mean_is_undefined_with_that_of_a_piece_unless_its_factors_have_one_va
 def test_metrics_of_codes_alone_read_all_samples():
     factors = Factors.from_table(table(GAPS), kinds=KINDS, missing="each")
     whole = Factors.from_table(table(GAPS & False), kinds=KINDS)
-    scores = evaluate(CODES, factors, ("total_correlation", "mcc"), 0)
+    scores = evaluate(CODES, factors, ("total_correlation", "mig"), 0)
     assert scores["total_correlation"] == evaluate(CODES, whole, "total_correlation", 0)["total_correlation"]
 
 

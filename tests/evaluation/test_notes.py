@@ -93,10 +93,10 @@ def test_the_command_prints_each_note_once(tmp_path, capsys, monkeypatch):
         np.savez(tmp_path / f"{name}.npz", codes=RNG.normal(size=(600, 2)), factors=values)
     out = tmp_path / "scores.json"
     files = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
-    assert main(["score", *files, "--metrics", "mig", "mcc", "--json", str(out)]) == 0
+    assert main(["score", *files, "--metrics", "mig", "sap_r2", "--json", str(out)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.count("factor_1 has one value alone") == 1
-    assert "mig, mcc: factor_1 has one value alone" in printed
+    assert "mig, sap_r2: factor_1 has one value alone" in printed
     assert "factor_1 has one value alone" in out.read_text()
 
 

@@ -116,9 +116,9 @@ def test_refusals():
         ({"null": 2, "factors": gaps}, "null: must have factors without missing values"),
     ):
         with pytest.raises(ValueError, match=words):
-            evaluate(codes[0], **{"factors": values, "metrics": "mcc", **arguments})
+            evaluate(codes[0], **{"factors": values, "metrics": "sap_r2", **arguments})
     with pytest.raises(ValueError, match=r"null: needs permutations; ask for them by evaluate\(..., null=20\)"):
-        evaluate(codes[0], values, "mcc").null("mcc")
+        evaluate(codes[0], values, "sap_r2").null("sap_r2")
 
 
 def test_zoos_have_no_null():
@@ -128,23 +128,23 @@ def test_zoos_have_no_null():
 
 def test_tables_and_files(tmp_path):
     codes, values = noise(2, 200, 3)
-    zoo = evaluate(codes, values, "mcc", null=4, members=["a", "b"])
+    zoo = evaluate(codes, values, "sap_r2", null=4, members=["a", "b"])
     for scores in (zoo, zoo["b"]):
         numbers = scores.to_dict()
-        fields = {"null": scores.null("mcc"), "above_null": scores.above_null("mcc"), "p": scores.p_value("mcc")}
-        for field, value in fields.items():
-            np.testing.assert_allclose(numbers[f"mcc.{field}"], value)
+        fields = {"null": scores.null, "above_null": scores.above_null, "p": scores.p_value}
+        for field, value_of in fields.items():
+            np.testing.assert_allclose(numbers[f"sap_r2.{field}"], value_of("sap_r2"))
         assert "permuted factors" in repr(scores)
         assert "permuted factors" in scores._repr_html_()
-        assert {"mcc.null", "mcc.p"} <= set(next(csv.reader(io.StringIO(scores.to_csv()))))
+        assert {"sap_r2.null", "sap_r2.p"} <= set(next(csv.reader(io.StringIO(scores.to_csv()))))
         scores.save(tmp_path / "scores.npz")
-        np.testing.assert_array_equal(Scores.load(tmp_path / "scores.npz").p_value("mcc"), scores.p_value("mcc"))
-    assert Scores.concat([zoo["b"], zoo["a"]]).nulls["mcc"].tolist() == zoo.nulls["mcc"][::-1].tolist()
+        np.testing.assert_array_equal(Scores.load(tmp_path / "scores.npz").p_value("sap_r2"), scores.p_value("sap_r2"))
+    assert Scores.concat([zoo["b"], zoo["a"]]).nulls["sap_r2"].tolist() == zoo.nulls["sap_r2"][::-1].tolist()
 
 
 def test_progress_counts_every_permutation():
     seen = []
-    evaluate(*noise(2, 200, 3), "mcc", null=2, progress=lambda done, count: seen.append((done, count)))
+    evaluate(*noise(2, 200, 3), "sap_r2", null=2, progress=lambda done, count: seen.append((done, count)))
     assert seen[-1] == (6, 6)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
@@ -154,9 +154,9 @@ def test_command(tmp_path, capsys):
     codes[0, :, :2] = values
     np.savez(tmp_path / "codes.npz", codes=codes[0], factors=values)
     out = tmp_path / "scores.json"
-    arguments = ["--metrics", "mcc", "--null", "9", "--json", str(out)]
+    arguments = ["--metrics", "sap_r2", "--null", "9", "--json", str(out)]
     assert main(["score", str(tmp_path / "codes.npz"), *arguments]) == 0
     assert "above null" in capsys.readouterr().out
     found = json.loads(out.read_text())
-    assert found["mcc.p"] == 0.1
-    assert found["mcc.above_null"] == pytest.approx(found["mcc"] - found["mcc.null"])
+    assert found["sap_r2.p"] == 0.1
+    assert found["sap_r2.above_null"] == pytest.approx(found["sap_r2"] - found["sap_r2.null"])

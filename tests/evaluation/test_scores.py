@@ -113,7 +113,7 @@ def test_tables_are_joined():
 
 def test_one_file_holds_everything(tmp_path):
     path = tmp_path / "scores.npz"
-    whole = evaluate(np.stack([CODES, -CODES]), FACTORS, ["mig", "sap_r2"], bootstrap=4, members=["plus", "minus"])
+    whole = evaluate(np.stack([CODES, -CODES]), FACTORS, "mig", bootstrap=4, members=["plus", "minus"])
     for scores in (table(), table()[0], whole):
         scores.save(path)
         assert same(Scores.load(path), scores)

@@ -81,9 +81,9 @@ def test_with_an_encoder_one_of_them_intervenes():
 @pytest.mark.two_devices
 def test_true_draws_lines_where_there_is_no_terminal(monkeypatch, capsys):
     monkeypatch.setattr(display, "EVERY", 0.0)
-    evaluate(np.stack([CODES, -CODES]), VALUES, ["mig", "mcc"], progress=True)
+    evaluate(np.stack([CODES, -CODES]), VALUES, ["mig", "sap_r2"], progress=True)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["scoring: 2 of 4 metrics × members; mig", "scoring: 4 of 4 metrics × members; mcc"]
+    assert lines == ["scoring: 2 of 4 metrics × members; mig", "scoring: 4 of 4 metrics × members; sap_r2"]
 
 
 def test_what_takes_longer_tells_how_far_it_is():

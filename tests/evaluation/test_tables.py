@@ -368,15 +368,15 @@ def test_packed_text_is_read(ending, tmp_path):
 
 def test_types_that_files_forget_are_read_or_named(tmp_path):
     half, factors = CODES.astype(ml_dtypes.bfloat16), np.c_[SHAPES, SIZES]
-    expected = float(evaluate(half.astype(np.float32), factors, "mcc")["mcc"])
+    expected = float(evaluate(half.astype(np.float32), factors, "sap_r2")["sap_r2"])
     np.savez(tmp_path / "codes.npz", codes=half, factors=factors)
     np.save(tmp_path / "codes.npy", half)
     for path, given in (("codes.npz", None), ("codes.npy", Factors.of(factors))):
         arrays = load_arrays(tmp_path / path, given)
-        assert float(evaluate(arrays.codes, arrays.factors, "mcc")["mcc"]) == expected
+        assert float(evaluate(arrays.codes, arrays.factors, "sap_r2")["sap_r2"]) == expected
     eighth = CODES.astype(ml_dtypes.float8_e4m3fn)
-    expected = float(evaluate(eighth.astype(np.float32), factors, "mcc")["mcc"])
-    assert float(evaluate(eighth, factors, "mcc")["mcc"]) == expected
+    expected = float(evaluate(eighth.astype(np.float32), factors, "sap_r2")["sap_r2"])
+    assert float(evaluate(eighth, factors, "sap_r2")["sap_r2"]) == expected
     np.savez(tmp_path / "codes.npz", codes=eighth, factors=factors)
     for codes, words in (
         (load_arrays(tmp_path / "codes.npz").codes, r"got dtype |V1; .*x.view(ml_dtypes.float8_e4m3fn)"),
@@ -384,7 +384,7 @@ def test_types_that_files_forget_are_read_or_named(tmp_path):
         (CODES + 1j, "got dtype complex128; .*numpy.concatenate([x.real, x.imag], axis=-1)"),
     ):
         with pytest.raises(ValueError, match=".*".join(map(re.escape, words.split(".*")))):
-            evaluate(codes, factors, "mcc")
+            evaluate(codes, factors, "sap_r2")
 
 
 def test_safetensors_are_read(tmp_path):
