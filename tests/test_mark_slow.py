@@ -1,6 +1,5 @@
 """The list of slow tests follows from measured times, and a schedule runs them all."""
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -33,10 +32,8 @@ def test_the_list_follows_from_measured_times(tmp_path, monkeypatch):
 
 def test_listed_tests_are_there():
     for file, tests in json.loads(mark_slow.LIST.read_text()).items():
-        names = {
-            node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
-        }
-        assert tests.keys() <= names, file
+        names = re.findall(r"^def (\w+)", (ROOT / file).read_text(), re.MULTILINE)
+        assert tests.keys() <= set(names), file
 
 
 def test_times_are_read_from_a_report(tmp_path):

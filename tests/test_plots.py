@@ -40,6 +40,12 @@ PANELS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch):
+    """Fewer pixels are drawn faster."""
+    monkeypatch.setattr(plots, "SHARPNESS", 30)
+
+
 def test_images_of_bytes_are_those_of_floats():
     images = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 4, 3), dtype=np.uint8)
     drawn, same, other = (png(plots.image_grid(each)) for each in (images, images / 255, images / 510))
@@ -48,7 +54,9 @@ def test_images_of_bytes_are_those_of_floats():
 
 def test_names_are_no_mathematics():
     hostile = r"$\frac{$"
-    assert png(plots.curves([0.0, 1.0], {hostile: np.ones((2, 1))}, hostile, hostile)).startswith(b"\x89PNG")
+    names = {name: np.ones((2, 1)) for name in (hostile, "_hidden", "a$b$c")}
+    assert png(plots.curves([0.0, 1.0], names, hostile, hostile)).startswith(b"\x89PNG")
+    assert not plots.text("_hidden").startswith("_")
     assert png(plots.loss_curves({hostile: [np.ones(3)]}, 5, hostile)).startswith(b"\x89PNG")
     assert png(plots.hinton(np.eye(2), (hostile, "a"))).startswith(b"\x89PNG")
 

@@ -24,7 +24,8 @@ VIEW = View(32, "degrees", min_objects=1)
 def row(*objects, moved=None):
     """Factors of a scene from (color, shape, material, size, rotation, x, y)."""
     head = [len(objects) - 1, *([] if moved is None else np.ravel(moved))]
-    return np.array([*head, *(value for color, *rest in objects for value in (*color, *rest))], np.float32)
+    absent = np.zeros(9 * (4 - len(objects)))  # rows of one length are drawn by one program
+    return np.array([*head, *(value for color, *rest in objects for value in (*color, *rest)), *absent], np.float32)
 
 
 SCENE = row(
@@ -34,6 +35,9 @@ SCENE = row(
     (GRAY, BALL, METAL, SMALL, 0, 2.1, 0.1),
     moved=np.array([[0.3, -0.2, 0.1], [0.5, -0.8, 0.2], [0.0, 0.4, -0.3], [-0.6, 0.1, 0.7]]),
 )
+
+
+frame, camera_rays = jax.jit(clevr.frame), jax.jit(clevr.camera_rays, static_argnums=1)
 
 
 @functools.cache
@@ -77,7 +81,7 @@ RIGHT, BEHIND = [0.6563112735748291, 0.7544902563095093], [-0.754490315914154, 0
 
 def pixel(points, eye, side):
     """(row, column) in the crop where points are seen; the center of the first pixel is at (0.5, 0.5)."""
-    right, up, into = np.asarray(clevr.frame(-eye)) @ (np.asarray(points) - np.asarray(eye)).T
+    right, up, into = np.asarray(frame(-eye)) @ (np.asarray(points) - np.asarray(eye)).T
     scale = clevr.PICTURE[1] / 2 / clevr.HALF_WIDTH
     row, column = clevr.PICTURE[0] / 2 - scale * up / into, clevr.PICTURE[1] / 2 + scale * right / into
     return np.stack([row - clevr.CROP_TOP, column - clevr.CROP_LEFT], 1) * (side / clevr.CROP_SIDE)
@@ -90,7 +94,7 @@ def test_the_camera_sees_a_published_scene_where_it_was_seen():
         eye = jnp.asarray(eye, jnp.float32)
         found = pixel(PUBLISHED, eye, clevr.CROP_SIDE)
         row, column = found.T + np.array([[clevr.CROP_TOP], [clevr.CROP_LEFT]])
-        depth = np.asarray((PUBLISHED - np.asarray(eye)) @ np.asarray(clevr.frame(-eye)[2]))
+        depth = np.asarray((PUBLISHED - np.asarray(eye)) @ np.asarray(frame(-eye)[2]))
         return np.stack([1.5 * column, 160 + 1.5 * (row - 120), depth], 1)
 
     # Pixels are whole numbers; a difference step of 0.01 is above the rounding of float32.
@@ -105,7 +109,7 @@ def test_the_camera_sees_a_published_scene_where_it_was_seen():
 
 def test_rays_pass_through_the_pixels_where_points_are_seen():
     eye = jnp.asarray(clevr.CAMERA)
-    rays = np.stack([np.asarray(ray) for ray in clevr.camera_rays(eye, 16)], 1)
+    rays = np.stack([np.asarray(ray) for ray in camera_rays(eye, 16)], 1)
     np.testing.assert_allclose(np.linalg.norm(rays, axis=1), 1, atol=1e-6)
     points = clevr.CAMERA + 7 * rays
     centers = np.stack(np.mgrid[:16, :16], -1).reshape(-1, 2) + 0.5
@@ -415,7 +419,7 @@ def test_the_data_set_draws_as_it_says():
     space, render = jaxdis.data.clevr6(2, 1, side=16, bounce=False, jitter=False, rotation="degrees", dtype="uint8")
     assert space.num_factors == 1 + 2 * 9
     assert space.names[1:10] == tuple(f"object_1_{name}" for name in clevr.OBJECT_FACTORS)
-    factors = jnp.asarray(row((RED, BALL, METAL, LARGE, 0, 0, 0), (BLUE, CUBE, RUBBER, SMALL, 0, 2, 0)))[None]
+    factors = jnp.asarray(row((RED, BALL, METAL, LARGE, 0, 0, 0), (BLUE, CUBE, RUBBER, SMALL, 0, 2, 0)))[None, :19]
     view = View(16, "degrees", 1)
     assert (space.view, render.draw) == (view, Draw(view, bounce=False))
     np.testing.assert_allclose(render(factors)[0], np.round(255 * drawn(render.draw, factors[0])), atol=1)

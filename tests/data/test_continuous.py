@@ -17,7 +17,7 @@ SPACE = FactorSpace.of(shape=3, azimuth=Interval(0, 2 * np.pi, circular=True), x
 KEY = jax.random.key(0)
 # Called directly, each compiles some ten programs of one operation.
 sample = jax.jit(FactorSpace.sample, static_argnums=(0, 2))
-pairs = jax.jit(FactorSpace.pairs, static_argnums=(0, 2, 3))
+pairs = jax.jit(FactorSpace.pairs, static_argnums=(0, 3))
 fix = jax.jit(FactorSpace.fix, static_argnums=(0, 3))
 
 
@@ -70,7 +70,7 @@ def test_a_held_factor_has_one_value_and_the_others_vary(factor):
     held = np.asarray(fix(SPACE, KEY, jnp.int32(place), 300))
     assert len(np.unique(held[:, place])) == 1
     assert all(len(np.unique(held[:, j])) > 1 for j in range(4) if j != place)
-    left, right = map(np.asarray, pairs(SPACE, KEY, factor, 300))
+    left, right = map(np.asarray, pairs(SPACE, KEY, jnp.int32(place), 300))
     assert np.array_equal(left[:, place], right[:, place])
     assert all((left[:, j] != right[:, j]).any() for j in range(4) if j != place)
 

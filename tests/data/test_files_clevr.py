@@ -66,7 +66,9 @@ def serialized(features):
         if isinstance(values, list):
             made.features.feature[name].bytes_list.value.extend(values)
         elif values.dtype == np.uint8:
-            made.features.feature[name].bytes_list.value.extend(bytes([v]) for v in values.ravel())
+            # Each byte is an entry of one byte: its field, its length, itself.
+            entries = np.stack(np.broadcast_arrays(np.uint8(10), np.uint8(1), values.ravel()), axis=1)
+            made.features.feature[name].bytes_list.MergeFromString(entries.tobytes())
         elif values.dtype == np.int64:
             made.features.feature[name].int64_list.value.extend(values.tolist())
         else:

@@ -35,12 +35,11 @@ def regions():
 
     def find(factors):
         scale, shape, orientation = factors[3:]
-        azimuth = jnp.float32(np.radians(SPACE.values[5][orientation]))
-        eye, rays = room.camera(azimuth, 128)
-        hits = trace(eye, rays, jnp.int32(shape), jnp.float32(SPACE.values[3][scale]))
+        azimuth = np.float32(np.radians(SPACE.values[5][orientation]))
+        hits = trace(azimuth, np.int32(shape), np.float32(SPACE.values[3][scale]))
         return np.asarray(hits.surface), np.asarray(hits.shadowed & (hits.surface == room.FLOOR))
 
-    trace = jax.jit(room.trace)
+    trace = jax.jit(lambda azimuth, *shape_and_scale: room.trace(*room.camera(azimuth, 128), *shape_and_scale))
     return find
 
 

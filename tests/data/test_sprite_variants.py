@@ -167,7 +167,7 @@ def test_factors_object_by_object():
 
 
 def test_local_groups_follow_table_7():
-    space = multi_sprites.space(4).only({"num_objects": 3})
+    space = multi_sprites.space(2).only({"num_objects": 1})
     steps = multi_sprites.steps(space)
     group = np.asarray(jax.jit(lambda key: space.local_group(key, 500, steps))(jax.random.key(6)))
     bounds = {"red": 2, "green": 2, "blue": 2, "scale": 2, "orientation": 6, "x": 4, "y": 4}
