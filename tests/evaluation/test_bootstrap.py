@@ -14,6 +14,7 @@ from jaxdis import METRICS, RELATIONS, Blend, Direct, Factors, Spec, evaluate, m
 from jaxdis.evaluation._costs import USUAL, seconds_at
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
+from jaxdis.evaluation._request import Request
 from jaxdis.evaluation._run import shared_by
 from tests.draws import representations
 
@@ -270,4 +271,4 @@ def test_halves_of_the_samples_must_hold_the_neighbors():
     codes, factors = rng.normal(size=(20, 3)), Factors.of(rng.integers(0, 2, (20, 2)))
     with pytest.raises(ValueError, match="bootstrap: must have more than 21 samples for infoc.*got 20"):
         evaluate(codes, factors, "infoc", bootstrap=5)
-    assert np.isfinite(evaluate(codes, factors, "infoc")["infoc"])
+    Request.of(codes, factors, "infoc")  # is not refused

@@ -1,10 +1,20 @@
 """The best codes of a factor, among many."""
 
+from typing import NamedTuple
+
+import jax
 import numpy as np
 import pytest
 
-from jaxdis import Scores, evaluate, plots, relate
+from jaxdis import Direct, Scores, Spec, evaluate, plots, relate
 from jaxdis.evaluation import _member, _request
+
+
+class Mean(NamedTuple):
+    score: jax.Array
+
+
+MEAN = Direct(Spec(lambda codes, factors: Mean(codes.mean())))
 
 
 def planted(n=500, d=2000):
@@ -78,7 +88,7 @@ def test_refusals(monkeypatch):
         with pytest.raises(ValueError, match=words):
             scores.top(*arguments)
     with pytest.raises(ValueError, match="top: must have a relation that a metric scores"):
-        evaluate(codes, values, "total_correlation").top(0)
+        evaluate(codes, values, {"mean": MEAN}).top(0)
     monkeypatch.setattr(_request, "MOST_KEPT", 15)
     assert not evaluate(codes, values, "mig").relations
     with pytest.raises(ValueError, match="rows: must be those of Scores.top"):

@@ -69,7 +69,7 @@ def page(tiny_copy):
         patch.setattr("jaxdis.plots.png", lambda figure: b"")
         # The report of a study has tests of its own.
         patch.setattr(TrainedWork, "report", lambda self, store: (store.root / "report.html").touch())
-        return reproduce(toy(), tiny_copy.parent)
+        yield reproduce(toy(), tiny_copy.parent)
 
 
 def test_the_page_shows_verdicts_tables_and_figures(page):
