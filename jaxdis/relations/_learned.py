@@ -170,14 +170,14 @@ def svm_accuracy(
 
     Options:
       inverse_penalty: scikit-learn's ``C``; larger values regularize less.
-      balanced: whether samples from rare classes weigh more, so that all classes weigh the same. Without it, machines
-        on most codes predict a frequent class alone, and the gap between codes says little.
+      balanced: whether samples from rare classes weigh more, so that all classes weigh the same. A machine that knows
+        nothing of a class in fifty samples is then right about a tenth or nine tenths of them, and SAP can be 0.5.
+        Without it, machines on most codes predict a frequent class alone, and the gap between codes says little.
 
     Contract:
 
     - In [0, 1]; deterministic. Depends on how codes are scaled, since slopes are penalized.
-    - A constant code's row is not 0: always predicting the class whose machine has the largest intercept is right about
-      as often as one class occurs.
+    - A constant code's row is not 0, but how often the class occurs whose machine has the largest intercept.
     - Classes that do not occur in training are never predicted.
     - A factor with one value in training or in the held-out samples has ceiling 0: scores leave it out.
 
