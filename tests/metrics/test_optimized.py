@@ -28,10 +28,10 @@ pytestmark = pytest.mark.optimized
 
 @functools.cache
 def tied(n: int) -> tuple[np.ndarray, Factors]:
-    """Three members of four codes: on a grid, whole numbers, half of them zero, and free; every sample twice."""
+    """Four members of four codes: on a grid, whole numbers, half of them zero, and free; every sample twice."""
     rng = np.random.default_rng(0)
     values = np.stack([rng.integers(0, v, n) if v else rng.normal(size=n).round(1) for v in SIZES], axis=1)
-    codes = np.einsum("nk,mkd->mnd", values, rng.normal(size=(3, len(SIZES), 4))) + 0.3 * rng.normal(size=(3, n, 4))
+    codes = np.einsum("nk,mkd->mnd", values, rng.normal(size=(4, len(SIZES), 4))) + 0.3 * rng.normal(size=(4, n, 4))
     codes[..., 0] = (codes[..., 0] / 0.03).round() * 0.03
     codes[..., 1] = codes[..., 1].round()
     codes[..., 2] = np.maximum(codes[..., 2], 0)
@@ -51,7 +51,7 @@ sizes = pytest.mark.parametrize("n", [50, pytest.param(2000, marks=pytest.mark.s
 @sizes
 @pytest.mark.parametrize("names", dict.fromkeys(map(family, METRICS)), ids="-".join)
 def test_a_member_scores_the_same_alone_and_in_batches(names, n):
-    """Of three members in batches of two."""
+    """Of four members in batches of two."""
     codes, factors = tied(n)
     plan = shortened_plan(names)
     zoo = columns(evaluate(codes, factors, plan, batch_size=2, **ONE_DEVICE))
