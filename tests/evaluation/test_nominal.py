@@ -84,9 +84,8 @@ def test_correlation_with_classes_is_the_correlation_ratio():
         ratio = (np.array(between).T - codes.mean(axis=0)[:, None] ** 2) / codes.var(axis=0)[:, None]
         found = relate(CODES, nominal(VALUES), "r2", weights=given)
         np.testing.assert_allclose(found.strength, ratio, atol=2e-6)
-        if given is None:
-            found = relate(CODES, nominal(VALUES), "correlation")
-            np.testing.assert_allclose(found.strength, np.sqrt(ratio), atol=2e-6)
+        found = relate(CODES, nominal(VALUES), "correlation", weights=given)
+        np.testing.assert_allclose(found.strength, np.sqrt(ratio), atol=2e-6)
     ranks = CODES.argsort(axis=0).argsort(axis=0).astype(np.float32)
     spearman = RELATIONS["correlation"].with_options(kind="spearman")
     of_ranks = relate(ranks, nominal(VALUES), "correlation").strength

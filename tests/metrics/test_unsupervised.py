@@ -153,7 +153,8 @@ def test_wasserstein_of_a_singular_covariance(kind, seed):
     """Newton's method alone found other roots: 40 to 1e7 times the variance."""
     rng = np.random.default_rng(seed)
     if kind == "few samples":
-        codes = rng.normal(size=(3, 12)) @ rng.normal(size=(12, 12))
+        rank = rng.integers(1, 5)  # as of two to five samples, in arrays of one shape
+        codes = rng.normal(size=(5, rank)) @ rng.normal(size=(rank, 12))
     else:
         codes = rng.normal(size=(500, 4)) @ rng.normal(size=(4, 12))
         codes[:, 6:] = codes[:, :6]
