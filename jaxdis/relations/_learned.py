@@ -170,9 +170,9 @@ def svm_accuracy(
 
     Options:
       inverse_penalty: scikit-learn's ``C``; larger values regularize less.
-      balanced: whether samples from rare classes weigh more, so that all classes weigh the same. A machine that knows
-        nothing of a class in fifty samples is then right about a tenth or nine tenths of them, and SAP can be 0.5.
-        Without it, machines on most codes predict a frequent class alone, and the gap between codes says little.
+      balanced: whether all classes weigh the same. Where a class is rare, machines that know nothing then name one of
+        two classes, either, for nine tenths of all samples, and SAP can be 0.5. Without it, machines on most codes name
+        a frequent class alone, and the gap between codes says little.
 
     Contract:
 

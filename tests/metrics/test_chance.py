@@ -16,16 +16,19 @@ def uninformed(n: int = 2000) -> np.ndarray:
     return np.stack([np.ones((n, 4)), rng.normal(size=(n, 4)), spikes]).astype(np.float32)
 
 
+def balanced_values(rng) -> np.ndarray:
+    return np.stack([rng.integers(0, size, 2000) for size in (3, 4, 2)], axis=1)
+
+
 def rare_values(rng) -> np.ndarray:
     return (rng.random((2000, 3)) < (0.02, 0.1, 0.02)).astype(int)
 
 
 @functools.cache
 def scores_of_family(names: tuple[str, ...]) -> tuple[Scores, Scores]:
-    """Of factors whose values are equally frequent, and of rare ones, of which other draws move SAP to 0.5."""
+    """Of factors whose values are equally frequent, and of rare ones."""
     rng = np.random.default_rng(1)
-    balanced = np.stack([rng.integers(0, size, 2000) for size in (3, 4, 2)], axis=1)
-    both = Factors.of(balanced), Factors.of(rare_values(rng))
+    both = Factors.of(balanced_values(rng)), Factors.of(rare_values(rng))
     return tuple(evaluate(uninformed(), factors, shortened_plan(names)) for factors in both)
 
 
@@ -49,3 +52,24 @@ def test_by_majority_codes_without_information_score_nothing_on_rare_values(name
     metric = shortened(METRICS[name]).with_options(chance="majority")
     scores = evaluate(uninformed(), Factors.of(rare_values(np.random.default_rng(1))), {name: metric})
     assert (scores[name] < 0.05).all()
+
+
+# Where they leave the stated range, in draws of rare values.
+FARTHER = {"sap": (0, 0.5), "snc": (0, 0.65), "explicitness": (0.4, 0.6)}
+
+
+def test_other_draws_of_rare_values_move_what_weighs_classes_equally():
+    plan = {name: METRICS[name] for name in FARTHER} | {"unweighted": METRICS["sap"].with_options(balanced=False)}
+    left = set()
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        for values, is_rare in ((balanced_values(rng), False), (rare_values(rng), True)):
+            scores = evaluate(uninformed(), Factors.of(values), plan if is_rare else list(FARTHER))
+            for name, (least, most) in FARTHER.items():
+                low, high = METRICS[name].about.chance["score"]
+                outside = (scores[name] < low).any() or (scores[name] > high).any()
+                assert is_rare or not outside, (seed, name)
+                assert not is_rare or ((least <= scores[name]) & (scores[name] <= most)).all(), (seed, name)
+                left |= {name} if outside else set()
+            assert not is_rare or (scores["unweighted"] < 0.01).all(), seed
+    assert left == set(FARTHER)
