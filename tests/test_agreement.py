@@ -28,12 +28,6 @@ def test_every_difference_has_a_reason():
     assert all(row.remark for row in agreement.ROWS if row not in SAME)
 
 
-def test_decimals_that_agree():
-    assert agreement.decimals([0.1234, 0.5], [0.1234, 0.5004]) == 3
-    assert agreement.decimals([0.2], [0.9]) == 0
-    assert agreement.decimals([0.2], [0.2]) == 6
-
-
 @pytest.mark.golden
 @pytest.mark.parametrize("library", sorted({row.library for row in SAME}))
 def test_scores_are_those_that_the_library_gave(library):

@@ -2,7 +2,6 @@
 
 import functools
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -229,9 +228,3 @@ def test_a_downstream_file_type_checks(tmp_path):
     assert errors == ""
     refused = [int(number) for number in re.findall(r"user\.py:(\d+): error", output)]
     assert refused == [n for n, line in enumerate(DOWNSTREAM.split("\n"), 1) if line.endswith("# wrong")], output
-
-
-def test_the_page_names_what_exists():
-    text = (Path(__file__).parent.parent / ".github/CONTRIBUTING.md").read_text()
-    for name in ("RELATIONS", "SCORES", "METRICS", "OBJECTIVES", "DATASETS", "STUDIES", "INVARIANT_UNDER"):
-        assert name in text

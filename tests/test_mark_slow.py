@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 from tests import mark_slow, slow
-from tests.mark_slow import times_of
 from tests.planted_faults import ROOT, faults
 
 REPORT = """<testsuites><testsuite>
@@ -34,15 +33,6 @@ def test_listed_tests_are_there():
     for file, tests in json.loads(mark_slow.LIST.read_text()).items():
         names = re.findall(r"^def (\w+)", (ROOT / file).read_text(), re.MULTILINE)
         assert tests.keys() <= set(names), file
-
-
-def test_times_are_read_from_a_report(tmp_path):
-    (tmp_path / "times.xml").write_text(REPORT)
-    assert list(times_of(tmp_path / "times.xml")) == [
-        ("tests/study/test_a.py", "test_cases[1]", 0.2),
-        ("tests/study/test_a.py", "test_cases[2]", 3.0),
-        ("tests/study/test_a.py", "test_always", 2.5),
-    ]
 
 
 def test_every_folder_of_tests_is_run_by_schedule():

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Factors, Spec
-from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
 from jaxdis.evaluation._arrays_file import load_arrays
 from jaxdis.models import Adam, Config, Convolutional, Mlp, Pca, Vae, members, train
@@ -405,17 +404,3 @@ def test_damaged_files(tmp_path_factory, form, hits):
     path.write_bytes(damaged(WHOLE[form], hits))
     np.save(folder / "factors.npy", VALUES)
     outcome(lambda: load_arrays(path, folder / "factors.npy" if form == "npy" else None), str(path))
-
-
-@cases(0.01)
-@given(st.lists(damage, min_size=1, max_size=3))
-def test_the_command_ends_with_code_2_and_one_line(tmp_path_factory, hits):
-    path = tmp_path_factory.getbasetemp() / "command.npz"
-    path.write_bytes(damaged(WHOLE["npz"], hits)[:-1])
-    error = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
-        patch.setattr("sys.stderr", error)
-        assert main(["score", str(path), "--metrics", "mig"]) == 2
-    assert error.getvalue().startswith("jaxdis: ")
-    assert error.getvalue().count("\n") == 1

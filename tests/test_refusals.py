@@ -14,7 +14,6 @@ import pytest
 
 import jaxdis
 from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample_curve, structured
-from jaxdis._core import files
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
 from jaxdis.metrics import metric
@@ -40,8 +39,6 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
     ("arguments", "message"),
     [
         ({"key": -1}, r"key: must be a typed key such as jax.random.key\(0\), got -1"),
-        ({"key": True}, r"key: must be a typed key such as jax.random.key\(0\), got True"),
-        ({"key": 0.5}, r"key: must be a typed key such as jax.random.key\(0\), got 0.5"),
         ({"key": jax.random.split(jax.random.key(0))}, "key: must be a typed key"),
         ({"metrics": 3}, "metrics: must be names, got 3"),
         ({"metrics": "migg"}, r"metrics: unknown metric 'migg'; did you mean 'mig'\?$"),
@@ -52,23 +49,18 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
             r"unknown metric 'mig:bins=30'; give options by METRICS\['mig'\].with_options\(bins=30\), in a mapping",
         ),
         ({"metrics": {"a": 3}}, "metrics: must be a Blend, a Direct or a name for 'a', got 3"),
-        ({"metrics": {1: METRICS["mig"]}}, "metrics: must have column names that are text"),
         ({"metrics": {"member": METRICS["mig"]}}, "metrics: must have column names that are text other than 'member'"),
         (
             {"metrics": {"a": METRICS["med"], "a.disentanglement": METRICS["mig"]}},
             "metrics: must have names whose columns",
         ),
         ({"metrics": [METRICS["mig"]]}, r"metrics: must be names, got Blend\(mutual_information, gap\); give"),
-        ({"metrics": [["mig"]]}, r"metrics: must be names, got \['mig'\]"),
         (
             {"metrics": "mig_ksg", "codes": CODES[:3], "factors": VALUES[:3]},
             "neighbors: must have fewer than the 3",
         ),
-        ({"devices": []}, "devices: must have at least one device"),
-        ({"devices": jax.devices()[0]}, "devices: must have at least one device"),
         ({"devices": ["cpu"]}, "devices: must have at least one device"),
         ({"batch_size": 0}, "batch_size: must be a whole number of at least 1 or None, got 0"),
-        ({"batch_size": float("nan")}, "batch_size: must be a whole number"),
         ({"bootstrap": "x"}, "bootstrap: must be a whole number, got 'x'"),
         ({"bootstrap": -2}, "bootstrap: must be a whole number of replicates, at least 2, got -2"),
         ({"progress": 3}, "progress: must be a function or True or False or None, got 3"),
@@ -82,9 +74,7 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
         ({"active": [True]}, r"active: must have shape \[3\] or \[1, 3\]"),
         ({"active": ["yes", "no", "no"]}, "active: must be real numbers, got dtype <U3"),
         ({"active": [0.5, 1, 1]}, "active: must be truth values"),
-        ({"active": [np.nan, 1, 1]}, "active: must be truth values"),
         ({"numbers": [0.5]}, "numbers: must be whole numbers from 0"),
-        ({"numbers": [-1]}, "numbers: must be whole numbers from 0"),
         ({"numbers": [2**32]}, "numbers: must be whole numbers from 0"),
         ({"codes": np.ma.masked_less(CODES, 0)}, "codes: must be an array without a mask"),
         ({"codes": None}, "codes: must be an array of numbers, got None"),
@@ -130,7 +120,6 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         ),
         (lambda: sample_curve(CODES, VALUES, "mig", sizes=[20], arguments=3), "arguments: must be a mapping"),
         (lambda: sample_curve(CODES, VALUES, "mig", sizes=5), "sizes: must be a sequence of values to try, got 5"),
-        (lambda: sample_curve(CODES, VALUES, "mig", sizes=["x"]), "sizes: must have numbers of samples from 2 to 60"),
         (lambda: sample_curve(CODES, VALUES, "mig", "0", sizes=[20]), "key: must be a typed key"),
         (lambda: Spec(3), "function: must be a function"),
         (lambda: jaxdis.Blend("r2", 3), "score: must be a name or a Spec, got 3"),
@@ -146,8 +135,6 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: synthetic.noise(1.5, jax.random.key(0)), "alpha: must be a number from 0 to 1"),
         (lambda: synthetic.rotation(0.5, jax.random.key(0), 0), "num_samples: must be a whole number of at least 1"),
         (lambda: FactorSpace.of(), "factors: must have at least one factor"),
-        (lambda: FactorSpace.of(a=0), "a: must be a whole number from 1"),
-        (lambda: FactorSpace.of(a="abc"), "a: must have at least 1 value or the number of values, got 'abc'"),
         (lambda: FactorSpace.of(a=10**10), "a: must be a whole number from 1 to 1,048,576"),
         (lambda: FactorSpace.of(a=3).sample(0, 4), "key: must be a typed key"),
         (lambda: FactorSpace.of(a=3).sample(jax.random.key(0), 1.5), "n: must be a whole number"),
@@ -160,20 +147,13 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         ),
         (lambda: FactorSpace.of(a=3, b=2).index([[0, 1]]), "factors: must be an array"),
         (lambda: jaxdis.data.dsprites(3), "source: must be text or a path or None, got 3"),
-        (lambda: jaxdis.data.dsprites(dtype=object()), "dtype: must be one of float32, uint8"),
         (lambda: jaxdis.data.mpi3d(), "source: must be the file of mpi3d"),
-        (lambda: jaxdis.data.DATASETS["cars3d"].make(), "source: must be the file of cars3d"),
         (lambda: jaxdis.models.Config(method=3), "method: must be a Method, got 3"),
         (lambda: jaxdis.models.Discriminator(layers=0), "layers: must be a whole number of at least 1, got 0"),
         (lambda: jaxdis.models.Own(3, len, len), "init: must be a function, got 3"),
-        (lambda: jaxdis.models.Config(steps=1.5), "steps: must be a whole number of at least 1, got 1.5"),
         (
             lambda: jaxdis.models.Vae(objective=3),
             r"objective: must be names of OBJECTIVES, got 3; pass an objective of your own as a function",
-        ),
-        (
-            lambda: jaxdis.models.Vae(optimizer="adam"),
-            "optimizer: must be an optimizer, got 'adam'; pass a transformation of optax, or a function",
         ),
         (lambda: jaxdis.models.Vae(precision="x"), "precision: must be 'float32', 'tensorfloat32' or 'bfloat16'"),
         (lambda: jaxdis.models.Mlp(hidden="abc"), "hidden: must be a tuple of a whole number"),
@@ -189,7 +169,6 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: jaxdis.models.train(jaxdis.models.Config(), 0, 0, log_every=1.5), "log_every: must be a whole number"),
         (lambda: jaxdis.models.concatenate([]), "zoos: must have at least one zoo"),
         (lambda: jaxdis.codes.of(CODES), "posterior: must be a Posterior"),
-        (lambda: jaxdis.codes.active(CODES, "x"), "by: must be 'deviation', 'interquartile' or 'divergence', got 'x'"),
         (lambda: jaxdis.codes.active("x"), "posterior: must be an array of numbers"),
         (lambda: jaxdis.structured.Structure.flat(0, 1), "num_codes: must be a whole number from 1"),
         (lambda: jaxdis.structured.Structure.slots(2, 2, 2, "xy"), "properties: must be a sequence of names, got 'xy'"),
@@ -199,9 +178,6 @@ def test_evaluate_names_what_it_refuses(arguments, message):
             lambda: Factors.of(VALUES).take([60]),
             "rows: must be numbers of samples from 0 to 59, or 60 truth values, got",
         ),
-        (lambda: Factors.of(VALUES).take([-1]), "rows: must be numbers of samples"),
-        (lambda: Factors.of(VALUES).take(None), "rows: must be numbers of samples"),
-        (lambda: Factors.of(VALUES).take([0.5]), "rows: must be numbers of samples"),
         (lambda: jaxdis.data.scream_dsprites(painting=np.array([["a"]])), "painting: must be numbers"),
     ],
 )
@@ -302,9 +278,6 @@ TRAINING = {"config": jaxdis.models.Config(), "sweep": {"beta": {"beta": 1}}, "s
         (lambda: Study.of("a", 3), "trainings: must be a tuple of a Training, got 3"),
         (lambda: Study.of("a", [Training.of(**TRAINING)], "mig", sampling=3), "sampling: must be a Sampling, got 3"),
         (lambda: Study.of(3, [Training.of(**TRAINING)], "mig"), "name: must be text, got 3"),
-        (lambda: STUDIES["mahon2024"](steps=0), "steps: must be a whole number of at least 1"),
-        (lambda: STUDIES["mahon2024"](combinations=0), "combinations: must be a whole number of at least 1"),
-        (lambda: STUDIES["eastwood2018"](steps=0, models=["infogan"]), "steps: must be a whole number of at least 1"),
         (lambda: STUDIES["locatello2020"](data="dsprites"), "data: must be a tuple of text, got 'dsprites'"),
         (lambda: STUDIES["calibration"](parts="cases"), "parts: must be a tuple of text, got 'cases'"),
         (lambda: Calibration.of("mig", warp=(3.0,)), "warp: must be a tuple of a number from 0 to 1"),
@@ -313,15 +286,12 @@ TRAINING = {"config": jaxdis.models.Config(), "sweep": {"beta": {"beta": 1}}, "s
         (lambda: Store("none").ids("x"), "kind: must be one of train, encode, score, got 'x'"),
         (lambda: Store("none").record("train", 3), "cell: must be one of"),
         (lambda: Store("none").publish("train", 3, {}), "spec: must be a mapping, got 3"),
-        (lambda: Store("none").publish("train", {}, {}, {"a": np.array([None])}), "arrays: must hold numbers or text"),
-        (lambda: files.packed({}, {"a": np.array([None])}), "arrays: must hold numbers or text"),
         (lambda: Store("none").publish("train", {"a": object()}, {}), "spec: must hold numbers, text, lists and mapp"),
         (lambda: Store("none").publish("train", {}, {"a": {1j}}), "result: must hold numbers, text, lists and mapp"),
         (
             lambda: jaxdis.study.run(STUDIES["quickstart"](), "none", executor=3),
             "executor: must be a concurrent.futures.Executor or None, got 3",
         ),
-        (lambda: jaxdis.study.run(STUDIES["quickstart"](), "none", executor="dask"), "executor: must be a concurrent"),
     ],
 )
 def test_studies_name_what_they_refuse(call, message):
@@ -470,8 +440,6 @@ def codes_file(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--csv", "{file}"], "--csv: must be another file than the input"),
-        (["--json", "{file}"], "--json: must be another file than the input"),
         (["--csv", "{folder}"], "--csv: must be a file, got the folder"),
         (["--csv", "{folder}/a", "--json", "{folder}/a"], "--json: must be another file than --csv"),
         (["--factors", "{folder}/factors.npy"], "--factors: goes with an .npy of codes"),
@@ -489,17 +457,8 @@ def test_score_refuses_before_it_computes(codes_file, tmp_path, capsys, options,
 
 @pytest.mark.parametrize("where", ["ascii", "full", "closed"])
 def test_results_are_written_whatever_becomes_of_the_terminal(codes_file, tmp_path, where):
-    command = [
-        sys.executable,
-        "-m",
-        "jaxdis",
-        "score",
-        str(codes_file),
-        "--metrics",
-        "mig",
-        "--csv",
-        str(tmp_path / "a.csv"),
-    ]
+    out = tmp_path / "a.csv"
+    command = [sys.executable, "-m", "jaxdis", "score", str(codes_file), "--metrics", "mig", "--csv", str(out)]
     environment = {**os.environ, "JAXDIS_CACHE": str(tmp_path)}
     if where == "ascii":
         environment["PYTHONIOENCODING"] = "ascii"
@@ -508,19 +467,12 @@ def test_results_are_written_whatever_becomes_of_the_terminal(codes_file, tmp_pa
     with open("/dev/full", "w") as full, os.fdopen(closed, "w") as pipe:
         target = {"ascii": subprocess.PIPE, "full": full, "closed": pipe}[where]
         done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, env=environment, check=False)
-    heads, row = (tmp_path / "a.csv").read_text().splitlines()
+    heads, row = out.read_text().splitlines()
     assert heads.startswith("member,mig,mig.per_factor[factor_0],")
     assert row.startswith("0,")
     assert "Traceback" not in done.stderr
     assert done.returncode == {"ascii": 0, "full": 2, "closed": 141}[where]
     assert ("standard output: cannot be written" in done.stderr) == (where == "full")
-
-
-def test_control_characters_of_file_names_stay_away_from_the_terminal(tmp_path, capsys):
-    path = tmp_path / "a\x1b[31mred.npz"
-    path.write_bytes(b"x")
-    assert main(["score", str(path)]) == 2
-    assert "a\\x1b[31mred.npz: must be a .npz file, got another file" in capsys.readouterr().err
 
 
 def test_continuous_factors_that_float32_would_merge_are_refused():

@@ -108,13 +108,6 @@ def test_few_nouns_hang_on_each_other(prose, name):
     assert 100 * sum(word == "of" for word in words) / len(words) <= MOST_OF[name]
 
 
-def test_public_docstrings_are_found():
-    found = public_docstrings()
-    assert len(found) > 400
-    for one in (jaxdis.relate, jaxdis.Scores.interval, jaxdis.Scores.single):
-        assert inspect.getdoc(one) in found
-
-
 def test_public_docstrings_name_what_is_public():
     modules = [importlib.import_module(name).__doc__ for name in public_modules()]
     named = [name for text in (*public_docstrings(), *modules) for name in re.findall(r":\w+:`~?([\w.]+)`", text)]

@@ -33,11 +33,13 @@ def counts_of(name: str) -> dict[str, int]:
 
     jax.clear_caches()
     programs.keep_in(None)
+    jax.config.update("jax_disable_most_optimizations", True)  # as many programs in a third of the time
     jax.monitoring.register_event_duration_secs_listener(count)
     try:
         jaxdis.evaluate(codes, factors, name, variances=np.ones_like(codes))
     finally:
         jax.monitoring.unregister_event_duration_listener(count)
+        jax.config.update("jax_disable_most_optimizations", False)
     plan = plan_of([name])
     members, shared, _ = bind(codes, factors, variances=np.ones_like(codes), split=True)
     of_all = jax.vmap(functools.partial(score_member, plan), in_axes=(0, None))

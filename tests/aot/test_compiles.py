@@ -137,5 +137,5 @@ def test_sums_into_places_known_at_run_time_have_one_order_on_request(name):
 
 
 def test_every_metric_has_a_budget_and_turns():
-    turns = json.loads((files("jaxdis.cli") / "turns.json").read_text())
-    assert METRICS.keys() <= json.loads(FILE.read_text())["h100"].keys() & turns.keys()
+    turns, budgets = json.loads((files("jaxdis.cli") / "turns.json").read_text()), json.loads(FILE.read_text())
+    assert METRICS.keys() == budgets["cpu"].keys() <= budgets["h100"].keys() & turns.keys()

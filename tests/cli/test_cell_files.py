@@ -65,9 +65,8 @@ def test_without_anndata_the_shell_says_what_to_install(file, monkeypatch, capsy
     assert 'pip install "jaxdis[omics]"' in " ".join(capsys.readouterr().err.split())
 
 
-def test_cells_of_anndata_are_scored(tmp_path, capsys, monkeypatch):
+def test_cells_of_anndata_are_scored(tmp_path, capsys):
     anndata = pytest.importorskip("anndata")
-    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     data = anndata.AnnData(np.zeros((120, 2), np.float32), obs=annotations(), obsm={"X_pca": np.c_[TYPES, 0 * TYPES]})
     factors = jaxdis.Factors.from_table(data.obs, columns=["cell_type"])
     assert jaxdis.evaluate(data.obsm["X_pca"], factors, "mig")["mig"] == pytest.approx(1)

@@ -67,6 +67,19 @@ def test_settings_without_a_model_are_called_by_their_values(runs, tmp_path):
     assert "model, beta" not in page
 
 
+def test_each_data_set_has_its_own_winner(runs, tmp_path):
+    """The strength that goes with little noise is 1 on apples and 4 on pears."""
+    rows = ["run0.npz,apples,1", "run3.npz,apples,4", "run1.npz,pears,4", "run4.npz,pears,1"]
+    (tmp_path / "settings.csv").write_text("\n".join(["file,data,beta", *rows]) + "\n")
+    files = [str(runs / row.partition(",")[0]) for row in rows]
+    arguments = ["--meta", str(tmp_path / "settings.csv"), "--metrics", "mig", "--out", str(tmp_path / "out")]
+    assert main(["report", *files, *arguments]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    apples, pears = page.index("best on apples?"), page.index("best on pears?")
+    assert apples < page.index("<strong>beta = 1</strong> has the best average rank of 2 settings") < pears
+    assert pears < page.index("<strong>beta = 4</strong> has the best average rank of 2 settings")
+
+
 def test_what_has_no_row_is_refused(runs, tmp_path, capsys):
     (tmp_path / "some.csv").write_text("file,seed\nrun0.npz,0\n")
     arguments = ["--meta", str(tmp_path / "some.csv"), "--out", str(tmp_path / "out")]

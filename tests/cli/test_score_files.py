@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import METRICS
-from jaxdis._core.files import csv_text
 from jaxdis.cli import main
-from jaxdis.cli._metric_texts import plan_of_texts
 from jaxdis.cli._score_tables import folded, print_scores
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.evaluation._score_core import added
@@ -23,8 +20,7 @@ VALUES = representations()[1]
 
 
 @pytest.fixture(autouse=True)
-def in_process(monkeypatch):
-    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+def narrow(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
@@ -68,14 +64,14 @@ def test_a_file_has_the_scores_that_it_has_alone(folder, monkeypatch):
             assert float(together[3][column]) == pytest.approx(float(value), abs=1e-6), column
 
 
-@pytest.mark.parametrize("files", ["run0.npz", "run*.npz"])
-def test_a_bias_beyond_the_error_is_marked(folder, files, capsys):
+def test_a_bias_beyond_the_error_is_marked(folder, capsys):
     """Noise with few samples: redrawn ones share more information with the factors by chance."""
-    assert main(["score", str(folder / files), "--metrics", "med", "mcc", "--bootstrap", "20"]) == 0
+    assert main(["score", str(folder / "run*.npz"), "--metrics", "med", "--bootstrap", "20"]) == 0
     printed = capsys.readouterr().out
+    assert "6 files; [low, high] is the 95 % interval by bootstrap" in printed
     assert "* The bias by the bootstrap exceeds the standard error" in " ".join(printed.split())
     marked = [line for line in printed.splitlines() if "*" in line]
-    assert any("med" in line or "run0" in line for line in marked)
+    assert any("run0" in line for line in marked)
 
 
 def test_files_that_differ_are_scored_apart(folder):
@@ -156,20 +152,6 @@ def test_rows_without_a_value_are_dropped_from_codes_and_factors(folder, capsys)
     assert main(["show", str(folder / "codes.npy"), "--factors", str(folder / "labels.csv"), "--missing", "drop"]) == 0
 
 
-def test_rows_without_a_value_are_dropped_from_slots(folder, capsys):
-    lines = [",".join(map(str, row)) for row in VALUES.tolist()]
-    lines[7] = "NA,1"
-    (folder / "scenes.csv").write_text("\n".join(["cube.hue,ball.hue", *lines]))
-    slots = np.random.default_rng(0).normal(size=(len(VALUES), 2, 3)).astype(np.float32)
-    np.save(folder / "slots.npy", slots)
-    given = ["--factors", str(folder / "scenes.csv"), "--levels", "object", "property"]
-    (row,) = scored(folder, *given, "--missing", "drop", files="slots.npy")
-    (folder / "scenes.csv").write_text("\n".join(["cube.hue,ball.hue", *np.delete(lines, 7)]))
-    np.save(folder / "slots.npy", np.delete(slots, 7, 0))
-    (expected,) = scored(folder, *given, files="slots.npy")
-    assert {**row, "factors": ""} == {**expected, "factors": ""}
-
-
 def test_held_out_samples_need_the_numbers_of_the_table(folder, capsys):
     (folder / "labels.csv").write_text("degrees\n" + "\n".join(str(20 * row[0]) for row in VALUES.tolist()))
     np.save(folder / "codes.npy", codes_of(0.1))
@@ -179,7 +161,7 @@ def test_held_out_samples_need_the_numbers_of_the_table(folder, capsys):
     assert "--test: must be numbered as the table of factors, got classes of degrees" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("count", [2, 4, 5, 20, 21, 120])
+@pytest.mark.parametrize("count", [2, 4, 20, 21])
 def test_tables_of_files_hold_names_and_numbers_in_80_columns(count, tmp_path, capsys):
     for number in range(count):
         noise = 0.02 + 0.01 * abs(number - 1)  # the second file is the best, the last the worst
@@ -203,15 +185,6 @@ def test_tables_of_files_hold_names_and_numbers_in_80_columns(count, tmp_path, c
         assert all(f"{float(row['mig']):.3f}" in printed for row in rows)
 
 
-def test_the_best_is_the_lowest_of_an_error():
-    errors = [name for name, metric in METRICS.items() if metric.errors]
-    assert errors
-    plan = plan_of_texts(["mig", *errors])
-    assert [name for name in plan if "score" in plan[name].errors] == [
-        n for n in errors if "score" in METRICS[n].errors
-    ]
-
-
 def test_a_long_name_is_whole_where_there_is_room(capsys, monkeypatch):
     name = "dci:splitter=histogram.disentanglement"
     for columns in (80, 40):
@@ -228,16 +201,6 @@ def test_long_names_are_cut_between_their_parts():
         ".disentanglement",
     ]
     assert folded("dci_lasso:penalty=(0.1,0.2)", 12).split("\n") == ["dci_lasso", ":penalty=(0.1,0.2)"]
-
-
-def test_no_cell_is_a_formula():
-    text = csv_text(["=a", "b"], [["=1+1", -0.5], {"=a": "@x", "b": "-0.5"}, ["+1e3", "-cmd"]])
-    assert list(csv.reader(text.splitlines())) == [["'=a", "b"], ["'=1+1", "-0.5"], ["'@x", "-0.5"], ["+1e3", "'-cmd"]]
-
-
-def test_an_option_is_given_once():
-    with pytest.raises(ValueError, match="metrics: must give each option once, got bins twice in 'mig:bins=5:bins=6'"):
-        plan_of_texts(["mig:bins=5:bins=6"])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -299,7 +262,6 @@ def test_quick_metrics_are_computed_for_all_files_first(folder, monkeypatch, row
     rows = scored(folder, *metrics, "--json", str(folder / "scores.json"))
     assert calls == [(2, ["mig", "mcc"])] * 3 + [(2, ["sap_r2"])] * 3
     monkeypatch.undo()
-    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     (alone,) = scored(folder, *metrics, "--json", str(folder / "alone.json"), files="run3.npz")
     together = json.loads((folder / "scores.json").read_text())["run3.npz"]
     expected = json.loads((folder / "alone.json").read_text())

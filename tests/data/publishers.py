@@ -71,6 +71,13 @@ def room_arrays():
     return {"images": noise, "labels": lattice_values(ROOMS)}
 
 
+ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
+
+
+def arm_images():
+    return np.random.default_rng(1).integers(0, 256, (12, 64, 64, 3), dtype=np.uint8)
+
+
 CARS = FactorSpace.of(elevation=2, azimuth=3, object_type=4)
 NAMES = ["car_007_mesh", "car_001_mesh", "car_100_mesh", "car_020_mesh"]
 

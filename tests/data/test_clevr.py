@@ -332,53 +332,6 @@ def test_brightness_follows_colors_and_lamps():
     assert light[columns > columns.mean()].mean() > 1.1 * light[columns < columns.mean()].mean()
 
 
-def test_a_shadow_falls_away_from_the_key_lamp_and_darkens_the_ground():
-    scene = jnp.asarray(row((RED, CYLINDER, RUBBER, LARGE, 0, 0.5, 0.5)))
-    cut = clevr.parts(scene, 1)
-    eye, solids = VIEW.eye(cut), VIEW.solids(cut)
-    start, rays = (eye[:1], eye[1:2], eye[2:]), clevr.camera_rays(eye, 96)
-    surfaces = clevr.Surfaces(cut.objects[:, :3], cut.objects[:, 4] > 0)
-    lamps = clevr.lamps(cut.moved[1:])
-    key = lamps._replace(power=lamps.power * np.array([[1], [0], [0], [0]], np.float32))
-    lit, shaded = (
-        np.asarray(clevr.radiance(start, rays, solids, surfaces, key, shadows=shadows, bounce=False))
-        for shadows in (False, True)
-    )
-    hits = clevr.traced(solids, start, rays)
-    dark = np.asarray(hits.which < 0) & (shaded[0] < lit[0] - 1e-6)
-    away = np.stack([np.asarray(axis) for axis in hits.point[:2]], 1)[dark] - 0.5
-    from_lamp = 0.5 - clevr.LAMPS[0, :2]
-    along = away @ from_lamp / np.linalg.norm(from_lamp)
-    across = away @ [-from_lamp[1], from_lamp[0]] / np.linalg.norm(from_lamp)
-    assert dark.sum() > 100
-    assert (shaded[:, dark] == 0).all()
-    # The farthest shadow is that of the top, at height 1.4, which a lamp at this height magnifies.
-    magnified = clevr.LAMPS[0, 2] / (clevr.LAMPS[0, 2] - 1.4)
-    assert 0.9 * 0.7 * magnified < np.abs(across).max() < 0.7 * magnified
-    assert along.min() > -0.71
-    assert 1.4 < along.max() < np.linalg.norm(from_lamp) * (magnified - 1) + 0.7 * magnified
-
-
-def test_metal_mirrors_the_color_of_its_neighbor():
-    """A metal ball, and a cube to the left of it as the camera sees them: what turns red is on the ball's left."""
-
-    def beside(color):
-        return row((np.ones(3), BALL, METAL, LARGE, 0, 0, 0.4), (color, CUBE, RUBBER, LARGE, 10, -0.8, -1.4))
-
-    view = dataclasses.replace(VIEW, side=64)
-    ball = drawn(view, beside(RED)) == 1
-    flat, mirror = (
-        [linear(drawn(Draw(view, bounce), beside(color)))[ball] for color in (np.ones(3), np.array([1.0, 0, 0]))]
-        for bounce in (False, True)
-    )
-    np.testing.assert_array_equal(flat[0], flat[1])
-    change = mirror[0] - mirror[1]
-    assert np.abs(change[:, 0]).max() < 1e-6
-    reddened = (change[:, 1:] > 0.02).all(1)
-    assert reddened.sum() > 5
-    assert np.nonzero(ball)[1][reddened].max() < np.nonzero(ball)[1].mean()
-
-
 def test_metal_is_the_only_material_with_sharp_highlights():
     pictures = [linear(drawn(Draw(VIEW), row((GRAY, BALL, material, LARGE, 0, 0, 0)))) for material in (RUBBER, METAL)]
     inside = drawn(VIEW, row((GRAY, BALL, RUBBER, LARGE, 0, 0, 0))) > 0
@@ -401,12 +354,6 @@ def test_pictures_alone_in_batches_and_compiled_are_the_same():
     # Another order of operations moves highlights and pixels on outlines.
     for others in (alone, jax.jit(jax.vmap(draw.image))(rows)):
         assert (np.abs(together - np.asarray(others)) > 1e-4).any(-1).mean() < 0.005
-
-
-def test_nothing_depends_on_compilation():
-    draw = Draw(dataclasses.replace(VIEW, side=16), bounce=False)
-    eager = np.asarray(draw.image(jnp.asarray(SCENE)))
-    assert (np.abs(drawn(draw, SCENE) - eager) > 1e-4).any(-1).mean() < 0.01
 
 
 def test_several_rays_a_pixel_are_averaged_as_light():

@@ -78,12 +78,6 @@ def test_what_the_rules_do_not_concern_is_uniform(scenes):
     assert 0.4 < shown[:, 5].mean() < 0.6
 
 
-def test_scenes_follow_from_the_key(scenes):
-    np.testing.assert_array_equal(jax.jit(lambda key: SPACE.sample(key, 1000))(KEY)[:50], scenes[:50])
-    assert (np.asarray(FEW.sample(KEY, 5)) != np.asarray(FEW.sample(jax.random.key(1), 5))).any(1).all()
-    np.testing.assert_allclose(jax.jit(lambda key: FEW.sample(key, 5))(KEY), FEW.sample(KEY, 5), atol=1e-5)
-
-
 def test_scenes_that_are_drawn_together_are_those_drawn_alone(monkeypatch):
     """An accelerator draws batches, in which finished scenes wait for the last."""
     alone = np.asarray(FEW.sample(KEY, 10))

@@ -11,7 +11,6 @@ from scipy.stats import kstest
 import jaxdis
 from jaxdis.data import FactorSpace, Interval, Render
 from jaxdis.data import _datasets as show
-from jaxdis.encoders import _simulated as simulated
 
 SPACE = FactorSpace.of(shape=3, azimuth=Interval(0, 2 * np.pi, circular=True), x=Interval(-1, 1), side=2)
 KEY = jax.random.key(0)
@@ -122,23 +121,6 @@ def test_it_renders_and_is_drawn_as_a_sheet():
     assert np.ptp(sheet[12:20, 2:10].astype(int)) > 0
 
 
-def test_interventions_hold_continuous_factors():
-    """Codes that are the factors score 1; IRS in the limit of fine bins, to the width of one bin."""
-
-    def encode(images):
-        x = (images[..., 0] * jnp.linspace(-1, 1, 8)[None, :, None]).sum((1, 2)) / images[..., 0].sum((1, 2))
-        azimuth = (images[..., 0] * jnp.linspace(0, 1, 8)[None, None, :]).sum((1, 2)) / images[..., 0].sum((1, 2))
-        return jnp.stack([x, azimuth], axis=1)
-
-    space = FactorSpace.of(shape=1, azimuth=Interval(1.5, 4.5), x=Interval(-0.5, 0.5), side=1)
-    votes = simulated.factor_vae(KEY, encode, space, RENDER, num_train=300, num_eval=200, batch=16, prune=0.0)
-    assert votes.score == 1
-    assert simulated.beta_vae(KEY, encode, space, RENDER, num_train=300, num_eval=200, batch=16).score > 0.95
-    robust = simulated.irs(KEY, encode, space, RENDER, num_samples=500, num_given=100, factor_bins=10)
-    assert robust.score > 0.9
-    assert np.isnan(robust.matrix[:, [0, 3]]).all()
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -160,23 +142,3 @@ def test_interventions_hold_continuous_factors():
 def test_what_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_metrics_of_classes_refuse_continuous_factors_alone_and_take_bins():
-    space = FactorSpace.of(x=Interval(-1, 1), y=Interval(0, 3))
-    factors = space.wrap(space.sample(KEY, 400))
-    codes = np.asarray(factors.values) + np.float32(0)
-    for name in ("snc", "explicitness", "irs"):
-        with pytest.raises(
-            ValueError, match=f"factors: must have at least one discrete factor for {name}, got continuous"
-        ):
-            jaxdis.evaluate(codes, factors, name)
-    binned = factors.binned(5)
-    assert binned.sizes == (5, 5)
-    assert jaxdis.evaluate(codes, binned, "snc")["snc"] > 0.8  # quantiles of 267 samples are not quite its bins
-    irs = jaxdis.METRICS["irs"].with_options(factor_bins=10)
-    assert np.isfinite(jaxdis.evaluate(codes, factors, {"irs": irs})["irs"])
-    assert jaxdis.evaluate(codes, factors, "mig")["mig"] > 0.5
-    mixed = SPACE.wrap(SPACE.sample(KEY, 400))
-    parts = jaxdis.evaluate(np.asarray(mixed.values), mixed, "snc").part("snc.per_factor")
-    assert np.isnan(parts).tolist() == [False, True, True, False]

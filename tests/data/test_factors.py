@@ -50,14 +50,6 @@ def test_index_is_row_major_and_factors_its_inverse():
     np.testing.assert_array_equal(np.asarray(cube)[1, 3], EVERY[23])
 
 
-def test_values_are_kept_and_numbered():
-    assert SMALL.names == ("shape", "scale", "x")
-    assert SMALL.sizes == (3, 4, 5)
-    assert SMALL.values == ((0.0, 1.0, 2.0), (0.5, 0.75, 1.0, 1.25), (0.0, 1.0, 2.0, 3.0, 4.0))
-    factors = SMALL.wrap(sample(SMALL, jax.random.key(0), 50))
-    assert (factors.sizes, factors.names, factors.num_samples) == (SMALL.sizes, SMALL.names, 50)
-
-
 def test_sample_is_uniform_over_the_lattice():
     assert_drawn_from(counts(SMALL, sample(SMALL, jax.random.key(1), 60_000)), np.ones(60))
 
@@ -91,12 +83,6 @@ def test_only_always_yields_the_combination():
     np.testing.assert_array_equal(space.cells(), np.ravel_multi_index((2, 3, np.arange(5)), SMALL.sizes))
 
 
-def test_without_and_only_divide_the_lattice():
-    combination = {"shape": 1, "x": 4}
-    together = np.concatenate([SMALL.without(combination).cells(), SMALL.only(combination).cells()])
-    np.testing.assert_array_equal(np.sort(together), np.arange(60))
-
-
 @pytest.mark.parametrize("space", [SMALL, SMALL.without({"shape": 2, "scale": 3}), SMALL.only({"scale": 1})])
 def test_fix_shares_one_value_and_draws_the_rest_given_it(space):
     factors = ("shape", 1, "x")
@@ -121,17 +107,6 @@ def test_fix_shares_one_value_and_draws_the_rest_given_it(space):
             given = allowed & (EVERY[:, column] == value)
             chosen = batches[batches[:, 0, column] == value].reshape(-1, 3)
             assert_drawn_from(counts(space, chosen), given)
-
-
-def test_fix_takes_a_traced_factor():
-    keys, columns = jax.random.split(jax.random.key(6), 300), jnp.arange(300) % 3
-    batches = np.asarray(jax.vmap(lambda key, column: SMALL.fix(key, column, 16))(keys, columns))
-    shared = (batches == batches[:, :1]).all(1)
-    assert shared[np.arange(300), np.arange(300) % 3].all()
-    # Fifteen further draws repeat the first by chance in at most a third of 15 places.
-    assert shared.sum() == 300
-    loop = np.stack([SMALL.fix(key, int(column), 16) for key, column in zip(keys[:5], columns[:5], strict=True)])
-    np.testing.assert_array_equal(batches[:5], loop)
 
 
 @pytest.mark.parametrize("space", [SMALL, SMALL.without({"shape": 2, "scale": 3})])
@@ -200,12 +175,6 @@ def test_spaces_are_static_arguments_and_equal_ones_share_a_trace():
     assert len(traces) == 1
     draw(FactorSpace.of(shape=3, x=5), key)
     assert len(traces) == 2
-
-
-def test_the_key_decides():
-    drawn, again, other = (np.asarray(sample(SMALL, jax.random.key(number), 50)) for number in (16, 16, 17))
-    np.testing.assert_array_equal(drawn, again)
-    assert (drawn != other).any()
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from publishers import ROOMS, SPRITES, WRITERS, room_arrays, sprite_arrays, write_hdf5, write_npz
+from publishers import ARM, ROOMS, SPRITES, WRITERS, arm_images, room_arrays, sprite_arrays, write_hdf5, write_npz
 
 import jaxdis.data
-from jaxdis.data import FactorSpace
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._lattice import HostGather, open_array
 from jaxdis.data.files import _image_files as image_files
@@ -77,12 +76,6 @@ def test_pickled_arrays_are_never_loaded(tmp_path):
     np.savez_compressed(tmp_path / "pickled.npz", **arrays)
     with pytest.raises(ValueError, match="never unpickled"):
         image_files.dsprites_words(tmp_path / "pickled.npz", SPRITES)
-
-
-def test_the_public_function_demands_the_whole_lattice(tmp_path):
-    path = write_npz(tmp_path / "small.npz", sprite_arrays())
-    with pytest.raises(ValueError, match=r"needs uint8 \(737280, 64, 64\)"):
-        jaxdis.data.dsprites(source=path)
 
 
 def test_a_dsprites_file_feeds_every_set_of_sprites(tmp_path, monkeypatch):
@@ -161,12 +154,6 @@ def test_a_changed_file_is_read_anew(tmp_path):
 
 
 # ---- MPI3D -----------------------------------------------------------------------------------------------------------
-
-ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
-
-
-def arm_images(count=12):
-    return np.random.default_rng(1).integers(0, 256, (count, 64, 64, 3), dtype=np.uint8)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])

@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 import jaxdis
-from jaxdis import models
 from jaxdis.cli import main
 
 N, SIDE = 60, 8
@@ -82,14 +81,6 @@ def test_an_encoder_is_scored_on_pictures_that_do_not_repeat(place):
     assert len(np.unique(np.concatenate([rows, held_out]))) == N - 1
     with pytest.raises(ValueError, match="metrics: must not intervene in stored pictures, got irs; leave these out"):
         jaxdis.evaluate_encoder(read, data, ("mig", "irs"))
-
-
-def test_a_zoo_is_trained_on_pictures(place):
-    data = jaxdis.data.folder(place / "images", place / "labels.csv", missing="drop")
-    method = models.Vae(network=models.Mlp((8,), num_codes=2), batch_size=8)
-    config = models.Config("mine", method=method, steps=3)
-    zoo = models.train(config, *models.members({"beta": {"beta": (1, 4)}}, seeds=1, method=method), data=data)
-    assert np.isfinite(jaxdis.evaluate_encoder(zoo, data, "mig", 0)["mig"]).all()
 
 
 def test_the_command_trains_on_pictures_and_encodes_and_scores_them(place, tmp_path, capsys):

@@ -19,14 +19,3 @@ def test_an_image_is_the_frame_of_dsprites_averaged_over_four_pixels():
         values = np.array(space.values[space.position(name)])[row]
         of_dsprites = np.array(whole.values[whole.position(name)])[same[:, whole.position(name)]]
         np.testing.assert_array_equal(values, of_dsprites)
-
-
-def test_every_image_holds_a_whole_heart():
-    space, render = jaxdis.data.hearts()
-    rows = space.factors(jnp.arange(space.num_cells, dtype=jnp.int32))
-    images = np.asarray(render(rows))
-    assert not images[:, [0, -1]].any()
-    assert not images[:, :, [0, -1]].any()
-    area = images.sum(axis=(1, 2, 3))
-    by_scale = [area[np.asarray(rows[:, 0]) == scale] for scale in range(6)]
-    assert all(small.max() < large.min() for small, large in zip(by_scale, by_scale[1:], strict=False))

@@ -16,17 +16,6 @@ from jaxdis.data import _datasets as show
 LIGHT = [name for name, row in DATASETS.items() if row.renders and name != "shapes3d"]
 
 
-@pytest.mark.parametrize("name", DATASETS)
-def test_every_row_says_what_a_user_needs(name):
-    row = DATASETS[name]
-    assert getattr(jaxdis.data, name).__doc__
-    assert row.description
-    assert row.origin
-    assert row.renders or row.reads
-    assert len(row.space.names) == len(row.space.sizes)
-    assert row.shape[:2] in ((64, 64), (32, 32), (128, 128))
-
-
 @pytest.mark.parametrize("name", LIGHT)
 def test_rows_that_render_do_so_as_they_say(name):
     row = DATASETS[name]

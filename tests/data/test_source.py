@@ -2,19 +2,13 @@
 
 import csv
 import json
-import os
-import random
 import shutil
-import subprocess
-import sys
-import time
 
 import jax
 import numpy as np
 import pytest
 from PIL import Image
 
-from jaxdis._core.store import Store
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.data._data_source import sources_of
@@ -25,8 +19,10 @@ from jaxdis.study import Sampling, Study, Training
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from tests.data.publishers import (
+    ARM,
     CARS,
     TOYS,
+    arm_images,
     car_files,
     car_views,
     synthetic_painting,
@@ -35,12 +31,9 @@ from tests.data.publishers import (
     write_toys,
 )
 
-ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
-
 
 def write_arm(folder):
-    images = np.random.default_rng(1).integers(0, 256, (12, 64, 64, 3), dtype=np.uint8)
-    np.savez(folder / "mpi3d_real.npz", images=images)
+    np.savez(folder / "mpi3d_real.npz", images=arm_images())
     return folder / "mpi3d_real.npz"
 
 
@@ -134,47 +127,6 @@ def test_a_study_on_a_file_has_the_same_cells_after_a_move(source, tmp_path):
     assert [member.train for member in cells(other)] != [member.train for member in cells(study)]
 
 
-PROGRAM = """
-import sys
-from jaxdis._core import runtime
-runtime.use_compilation_cache()
-from jaxdis.study._run_study import run
-from jaxdis._core.store import Store
-from tests.data.test_source import SMALLER, study_on
-for module, attribute, value in SMALLER:
-    setattr(module, attribute, value)
-from pathlib import Path
-run(study_on(sys.argv[1], Path(sys.argv[2]), 60), sys.argv[3])
-"""
-
-
-def process(name, path, out) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM, name, str(path), str(out)], env=environment)
-
-
-def test_a_study_on_a_file_is_killed_moved_and_resumed(source, tmp_path):
-    """SIGKILL at random moments; between them the file moves."""
-    name, path = source
-    assert process(name, path, tmp_path / "warm").wait() == 0  # its programs are then in the cache
-    draw, started = random.Random(0), time.monotonic()
-    assert process(name, path, tmp_path / "whole").wait() == 0
-    whole, killed = time.monotonic() - started, 0
-    for i in range(4):
-        path = shutil.move(path, tmp_path / f"moved_{i}{path.suffix}")
-        running = process(name, path, tmp_path / "killed")
-        try:
-            running.wait(timeout=draw.uniform(0.2, 0.9) * whole)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
-            killed += 1
-    assert killed > 0
-    assert process(name, path, tmp_path / "killed").wait() == 0
-    assert (tmp_path / "killed/results.csv").read_bytes() == (tmp_path / "whole/results.csv").read_bytes()
-    assert list(Store(tmp_path / "killed").verify()) == []
-
-
 def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
     name, path = source
     asked = []
@@ -185,23 +137,6 @@ def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
     assert [training.config.data for training in study.trainings] == [name, "dsprites"]
     assert study.trainings[0].config.source == DataSource.of(path)
     assert study.trainings[1].config.source is None
-
-
-def test_a_study_from_the_shell_takes_a_file_and_its_plan_refuses_what_cannot_run(source, tmp_path, capsys):
-    name, path = source
-    study = ["study", "run", "locatello2020", "--data", name, "--network", "mlp", "--seeds", "1", "--metrics", "mig"]
-    study += ["--plan", "--out", str(tmp_path / "study")]
-    assert main([*study, "--source", f"{name}={path}"]) == 0
-    assert "nothing was run" in capsys.readouterr().out
-    assert main([*study, "--source", f"{name}={path}", "--source", f"scream_dsprites={path}"]) == (
-        0 if name == "scream_dsprites" else 2
-    )
-    error = capsys.readouterr().err
-    assert ("must be a data set that is used" in error) == (name != "scream_dsprites")
-    if name != "scream_dsprites":  # its painting may also lie in the cache folder
-        assert main(study) == 2
-        assert f"source: {name} cannot be drawn and needs its file" in capsys.readouterr().err
-    assert not (tmp_path / "study").exists()
 
 
 def test_a_source_is_its_content_and_options_but_not_its_path(tmp_path):
@@ -225,19 +160,6 @@ def test_a_file_that_has_changed_is_not_opened(source):
         DATASETS[name].open(name, given)
 
 
-READING = [name for name, row in DATASETS.items() if row.reads]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", READING)
-def test_a_pipe_is_refused_and_not_waited_for(name, tmp_path):
-    os.mkfifo(tmp_path / "pipe.npz")
-    for make in (DataSource.of, lambda path: DataSource(str(path))):
-        with pytest.raises((ValueError, OSError), match=r"pipe\.npz"):
-            DATASETS[name].open(name, make(tmp_path / "pipe.npz"))
-
-
 def test_what_the_shell_passes(tmp_path, capsys):
     (tmp_path / "a=b.npz").write_bytes(b"x")
     found = sources_of((f"mpi3d={tmp_path}/a=b.npz",), ("mpi3d.variant=real",), DATASETS)
@@ -247,6 +169,7 @@ def test_what_the_shell_passes(tmp_path, capsys):
         (["--source", "dsprite=x"], "source: must be one of dsprites,"),
         (["--source", "hearts=x"], "source: hearts is drawn and reads no file, got 'x'"),
         (["--source", f"mpi3d={tmp_path}/none.npz"], "source: must be a file or a folder, got"),
+        (["--source", f"mpi3d={tmp_path}/a=b.npz"], "source: must be a data set that is used (dsprites), got mpi3d"),
         (["--data-option", "mpi3d.variant=real"], "data-option: must be NAME.OPTION=VALUE for a data set"),
         (["--data", "mpi3d"], "source: mpi3d cannot be drawn and needs its file (official npz; Gondal et al. 2019"),
     ):

@@ -115,16 +115,6 @@ def test_there_are_no_holes(draw, monkeypatch):
     assert (np.abs(shade - dense)[smooth] > 0.05).mean() < 0.003
 
 
-def test_images_depend_on_factors_alone(draw):
-    factors = SPACE.sample(jax.random.key(1), 4)
-    first = draw(factors)
-    np.testing.assert_array_equal(first, draw(factors, jax.random.key(3)))
-    np.testing.assert_array_equal(first[1], RENDER(factors[1]))
-    np.testing.assert_allclose(jax.vmap(RENDER)(factors), first, atol=1e-6)
-    assert float(first.min()) >= 0
-    assert float(first.max()) <= 1
-
-
 @pytest.mark.parametrize(("rule", "share"), [("printed", 0.18), ("released", 0.1024)])
 def test_the_gap_has_its_share_of_the_space(rule, share):
     gap = teapot.Gap(rule)

@@ -20,9 +20,7 @@ def cross_entropy(x, logits):
 
 
 def kl(mean, log_variance):
-    return sum(0.5 * (m**2 + np.exp(v) - v - 1) for m, v in zip(mean.ravel(), log_variance.ravel(), strict=True)) / len(
-        mean
-    )
+    return 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1).sum() / len(mean)
 
 
 def log_density(z, mean, log_variance):
@@ -100,10 +98,11 @@ def gradient(function, params, step=1e-6):
     found = {}
     for name, value in params.items():
         found[name] = np.zeros_like(value)
+        moved = {**params, name: value.copy()}
         for place in np.ndindex(value.shape):
-            moved = {key: array.copy() for key, array in params.items()}
-            moved[name][place] += step
+            moved[name][place] = value[place] + step
             above = function(moved)
-            moved[name][place] -= 2 * step
+            moved[name][place] = value[place] - step
             found[name][place] = (above - function(moved)) / (2 * step)
+            moved[name][place] = value[place]
     return found

@@ -3,20 +3,13 @@
 Convolutions, pooling and enlargement are separate here, and derivatives are differences of values.
 """
 
-import jax
 import numpy as np
 
-
-def double(tree):
-    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
+from tests.models.methods.slots.written_out import correlate, log_normal, relu
 
 
 def convolution(x, layer):
-    size = layer["kernel"].shape[0]
-    edge = size // 2
-    padded = np.pad(x, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (1, 2))
-    return np.einsum("nhwcij,ijco->nhwo", windows, layer["kernel"]) + layer.get("bias", 0)
+    return correlate(x, layer["kernel"], padding=len(layer["kernel"]) // 2) + layer.get("bias", 0)
 
 
 def pooled(x):
@@ -25,10 +18,6 @@ def pooled(x):
 
 def enlarged(x):
     return x.repeat(2, 1).repeat(2, 2)
-
-
-def relu(x):
-    return np.maximum(x, 0)
 
 
 def layer_norm(params, x, _):
@@ -91,12 +80,8 @@ def vae_loss(params, images, noise, beta, blocks, smallest):
     return (reconstruction + beta * kl, reconstruction, kl), moments
 
 
-def log_normal(x, mean):
-    return (-0.5 * (x - mean) ** 2 - 0.5 * np.log(2 * np.pi)).sum(1)
-
-
 def information(codes, means):
-    return (log_normal(codes, means) - log_normal(codes, 0)).mean()
+    return (log_normal(codes, means, 1) - log_normal(codes, 0, 1)).sum(1).mean()
 
 
 def penalty(critic, points, blocks, step=1e-5):
@@ -124,18 +109,3 @@ def generator_loss(generator, critic, codes, weights, blocks, smallest):
     images = decoder(generator, codes, blocks, smallest, BatchNorm())
     out = encoder(critic, images, blocks, layer_norm)
     return -out[:, 0].mean() - weights[0] * information(codes, out[:, 1:])
-
-
-def slopes(loss, params, step=1e-6):
-    """The gradient of a function of nested dicts by central differences; a small step seldom crosses a kink of ReLU."""
-    leaves, tree = jax.tree.flatten(params)
-    gradient = [np.zeros_like(leaf) for leaf in leaves]
-    for leaf, slope in zip(leaves, gradient, strict=True):
-        for place in np.ndindex(leaf.shape):
-            kept = leaf[place]
-            leaf[place] = kept + step
-            above = loss(params)
-            leaf[place] = kept - step
-            slope[place] = (above - loss(params)) / (2 * step)
-            leaf[place] = kept
-    return jax.tree.unflatten(tree, gradient)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.data import DATASETS
 from jaxdis.models._images import Images
 
 
@@ -66,12 +65,3 @@ def test_noise_follows_from_the_key_and_the_place_alone(zoo):
     np.testing.assert_allclose(zoo.encode(factors[:5], render=noisy, batch_size=2).mean, found[:, :5], atol=1e-6)
     assert not np.allclose(zoo.encode(factors, render=noisy, key=jax.random.key(1)).mean, found)
     assert len(np.unique(found[0, :, 0])) == 9
-
-
-def test_a_zoo_encodes_sets_that_draw_noise():
-    space, render = DATASETS["noisy_dsprites"].make()
-    keys, hyper, labels = models.members({"beta": {"beta": [1.0]}}, seeds=1)
-    config = models.Config(data="noisy_dsprites", method=models.Vae(network=models.Mlp((8,), 2), batch_size=4), steps=2)
-    trained = models.train(config, keys, hyper, labels=labels)
-    factors = np.asarray(space.sample(jax.random.key(0), 5))
-    assert np.isfinite(trained.encode(factors, render=render).mean).all()

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from jaxdis import models
+from tests.models.conftest import untrained
 from tests.models.methods.test_methods import SMALLEST
 
 
 def zoo_of(method, images):
     config = models.Config("squares", method=method, steps=1)
-    return models.train(config, *models.members({method.trained[0]: {}}, 2, method), data=images)
+    return untrained(config, models.members({method.trained[0]: {}}, 2, method), images)
 
 
 def test_parts_of_a_zoo_are_those_of_its_members(images):

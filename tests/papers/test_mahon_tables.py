@@ -9,7 +9,7 @@ import pytest
 from jaxdis.data import DATASETS
 from jaxdis.papers.mahon2024 import _tables as tables
 from jaxdis.papers.mahon2024._run import MODELS
-from jaxdis.papers.mahon2024._tables import Scored, above, chance, collisions, per_factor_tables, size_and_shape
+from jaxdis.papers.mahon2024._tables import Scored, chance, collisions, per_factor_tables, size_and_shape
 
 PAPER = json.loads((Path(__file__).parents[1] / "golden/mahon2024_tables.json").read_text())
 # shape, scale, orientation, x, y of dSprites; the table shows x, y, size, orientation, shape.
@@ -117,13 +117,6 @@ def test_table_4_follows_from_the_papers_tables_3_and_8():
         assert rows["shapes3d"][name] == pytest.approx(PAPER["recomputed_here_3dshapes"][name], abs=5.1e-4)
     by_metric = tables.table_6(list(printed()))
     assert by_metric["SNC",] == {over: row["SNC"] for over, row in rows.items()}
-
-
-def test_chance_is_subtracted_and_divided():
-    assert above(0.1, 0.25) == 0
-    assert above(1.0, 0.25) == 100
-    assert above(0.625, 0.25) == 50
-    assert np.isnan(above(np.nan, 0.25))
 
 
 @pytest.mark.parametrize(

@@ -55,18 +55,6 @@ def test_explained_variance_is_zero_by_chance_and_one_where_seeds_do_nothing():
     assert np.isnan(explained(table(rows, score=np.ones(len(rows))), "score", adjust=True))
 
 
-def test_simpsons_paradox_is_seen_by_data_set():
-    """In each of two sets the scores are opposed; pooled, they would agree."""
-    rows = grid(models=("a",), data=("low", "high"))
-    shift = np.array([10.0 * (row[0] == "high") for row in rows])
-    up = np.tile(np.arange(12.0), 2)
-    pooled = table(rows, x=up + shift * 3, y=-up + shift * 3)
-    assert np.corrcoef(pooled["x"], pooled["y"])[0, 1] > 0.4
-    for _, mine in r.each_data(pooled):
-        assert r.discordant(mine["x"], mine["y"]) == 1
-        assert r.pairs_of(mine, ["x", "y"]) == pytest.approx([-1])
-
-
 def test_ties_do_not_count_as_discordant():
     assert r.discordant(np.array([1.0, 1, 2]), np.array([1.0, 2, 3])) == 0
     assert np.isnan(r.discordant(np.ones(3), np.arange(3.0)))

@@ -64,12 +64,6 @@ def test_a_broken_package_leaves_the_other_papers(installed):
     assert "toy2026:PAPER of an entry point cannot be used (it is broken)" in " ".join(listed.stderr.split())
 
 
-def test_an_unknown_paper_is_refused_by_name(installed):
-    refused = shell(installed, "reproduce", "toy2062", "--out", str(installed / "out"))
-    assert refused.returncode == 2
-    assert "did you mean 'toy2026'?" in refused.stderr
-
-
 def test_papers_have_names_of_their_own(monkeypatch):
     paper = papers.PAPERS["mahon2024"]
     papers.register(paper)  # again changes nothing

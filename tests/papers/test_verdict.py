@@ -16,7 +16,6 @@ from jaxdis.papers.harness._verdict import (
     by_member,
     by_seed,
     counts,
-    exact,
     of_values,
     resampled,
     share,
@@ -48,11 +47,6 @@ def test_a_claim_holds_with_all_its_parts_and_fails_with_one():
     found = [Finding(CLAIM, parts) for parts in ((good, good), (good, unsure), (good, unsure, bad), ())]
     assert [one.verdict for one in found] == [HOLDS, OPEN, FAILS, OPEN]
     assert counts(found) == {HOLDS: 1, FAILS: 1, OPEN: 2}
-
-
-def test_what_is_exact_has_no_width():
-    assert Part("x", exact(0.1), above=0).verdict == HOLDS
-    assert Part("x", exact(0.1), above=0.2).verdict == FAILS
 
 
 def test_intervals_of_means_have_their_level():

@@ -68,12 +68,6 @@ def test_a_random_share_of_the_combinations_is_held_out_of_training_and_is_what_
         dataclasses.replace(training, held_out_share=1.0)
 
 
-def test_holding_out_makes_other_cells():
-    study = held_out()
-    whole = dataclasses.replace(study.trainings[0], held_out=())
-    assert next(cells(dataclasses.replace(study, trainings=(whole,)))).train != next(cells(study)).train
-
-
 def test_a_combination_that_is_not_there_is_refused():
     training = dataclasses.replace(tiny().trainings[0], held_out=(("shape", 7),))
     with pytest.raises(ValueError, match="class number from 0 to 2, got 7"):

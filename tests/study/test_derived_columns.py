@@ -68,17 +68,6 @@ def test_more_seeds_make_new_cells_of_seeds_and_keep_the_others():
             assert member.scores[3] != before[3]
 
 
-def test_udr_of_one_seed_is_undefined_and_bad_members_are_left_out():
-    rng = np.random.default_rng(0)
-    codes, variances = rng.normal(size=(3, 200, 4)).astype(np.float32), np.full((3, 200, 4), 0.1, np.float32)
-    assert np.isnan(Udr().score(codes[:1], variances[:1])).all()
-    alone = Udr().score(codes[:2], variances[:2])
-    codes[2, 0, 0] = np.nan
-    scores = Udr().score(codes, variances)
-    np.testing.assert_allclose(scores[:2], alone)
-    assert np.isnan(scores[2])
-
-
 def test_codes_equal_to_the_prior_are_not_informative():
     rng = np.random.default_rng(0)
     codes = rng.normal(size=(2, 500, 3)).astype(np.float32)

@@ -3,10 +3,8 @@
 import concurrent.futures.process
 import dataclasses
 import errno
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,48 +17,6 @@ from jaxdis.study.report._report import write_report
 from tests.study.tiny import tiny
 
 NASTY = ("../../x", "<script>alert(1)</script>", "größe ☃ \u202e", "a" * 5000, "-rf", "q\"uo'te&", "x\n,y")
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """Grow a file system of its own: ``small_disk(kilobytes)``."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = []
-
-    def grow(kilobytes: int) -> Path:
-        how = f"size={kilobytes}k" + (",remount" if mounted else "")
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", how, "tmpfs", str(folder)], capture_output=True, text=True)
-        if done.returncode:
-            pytest.skip(f"must have the right to mount: {done.stderr}")
-        mounted.append(folder)
-        return folder
-
-    yield grow
-    if mounted:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_is_one_clear_error_and_the_directory_carries_on(small_disk, tmp_path):
-    expected = run(tiny(), tmp_path / "whole").read_bytes()
-    for kilobytes in (40, 500, 800):
-        out = small_disk(kilobytes) / "study"
-        with pytest.raises(OSError, match="No space left on device") as full:
-            run(tiny(), out)
-        assert "run again" in str(full.value)
-        assert not list(out.rglob("*.tmp"))
-    small_disk(50_000)
-    assert run(tiny(), out).read_bytes() == expected
-    assert list(Store(out).verify()) == []
-
-
-def test_a_full_disk_on_the_command_line(small_disk):
-    out = small_disk(40) / "study"
-    command = [sys.executable, "-m", "jaxdis", "study", "run", "quickstart", "--out", str(out), "--steps", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"})
-    assert done.returncode == 2
-    assert done.stderr.strip().splitlines()[-1].startswith("jaxdis: No space left on device")
-    assert "Traceback" not in done.stderr
 
 
 def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
@@ -80,7 +36,7 @@ def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
         assert fifth
 
 
-def test_what_another_version_began_to_train_starts_over(tmp_path, monkeypatch):
+def test_what_another_version_began_to_train_starts_over(tiny_folder, tmp_path, monkeypatch):
     study, train_in, started = tiny(), compute._train_in, []
 
     def after_another(partial, *rest):
@@ -90,7 +46,7 @@ def test_what_another_version_began_to_train_starts_over(tmp_path, monkeypatch):
         started.append(partial)
         train_in(partial, *rest)
 
-    expected = run(study, tmp_path / "alone").read_bytes()
+    expected = (tiny_folder / "results.csv").read_bytes()
     monkeypatch.setattr(compute, "_train_in", after_another)
     with pytest.warns(UserWarning, match="training starts over: .* holds another run"):
         assert run(study, tmp_path / "resumed").read_bytes() == expected
@@ -128,28 +84,7 @@ def test_metric_and_study_names_stay_in_their_directory_and_are_escaped(tmp_path
     assert len(table.read_text().splitlines()) >= 4
 
 
-@pytest.mark.parametrize("name", [*NASTY, "__class__", "synthetic"])
-def test_a_data_name_is_looked_up_in_the_table_alone(name):
-    training = tiny().trainings[0]
-    bad = dataclasses.replace(training, config=dataclasses.replace(training.config, data=name))
-    with pytest.raises(ValueError, match="data: must be one of"):
-        dataclasses.replace(tiny(), trainings=(bad,))
-
-
-def test_factor_names_are_escaped(tmp_path, monkeypatch):
-    from jaxdis.data import DATASETS
-
-    out = tmp_path / "study"
-    run(tiny(), out)
-    row = DATASETS["dsprites"]
-    named = dataclasses.replace(row.space, names=NASTY[: len(row.space.names)])
-    renamed = dataclasses.replace(row, space=named, make=lambda **options: (named, row.make(**options)[1]))
-    monkeypatch.setitem(compute.DATASETS, "dsprites", renamed)
-    page = write_report(tiny(), out).read_text(encoding="utf-8")
-    assert "<script>alert" not in page
-
-
-def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
+def test_folders_of_killed_drivers_go_when_the_study_is_complete(cells_copied, tmp_path):
     out = tmp_path / "study"
     for name in ("0" * 16, "1" * 16):
         (out / "partial" / name).mkdir(parents=True)
@@ -168,7 +103,7 @@ def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, m
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(store.fcntl, "flock", refuse)
-    for attempt in range(3):
+    for attempt in range(2):
         out = tmp_path / f"shared{attempt}"
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             tables = [future.result() for future in [pool.submit(run, study, out) for _ in range(2)]]
@@ -176,9 +111,11 @@ def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, m
         assert list(Store(out).verify()) == []
 
 
-@pytest.mark.parametrize("writes", [2, 5, 9, 14])
-def test_a_disk_that_fills_up_is_one_clear_error_and_the_directory_carries_on(tmp_path, monkeypatch, writes):
-    expected = run(tiny(), tmp_path / "whole").read_bytes()
+@pytest.mark.parametrize("writes", [2, 9])
+def test_a_disk_that_fills_up_is_one_clear_error_and_the_directory_carries_on(
+    tiny_folder, tmp_path, monkeypatch, writes
+):
+    expected = (tiny_folder / "results.csv").read_bytes()
     left = [writes]
 
     def fill(_):
@@ -221,8 +158,10 @@ def test_bad_input_under_workers_is_the_same_error(tmp_path):
         run(tiny(), tmp_path, executor=Failing(ValueError("factors: needs two classes, got one"), 99))
 
 
-def test_a_first_round_that_a_killed_worker_took_along_is_tried_again(cells_copied, tmp_path):
+def test_a_first_round_that_a_killed_worker_took_along_is_tried_again(cells_copied, tiny_folder, tmp_path):
     error = concurrent.futures.process.BrokenProcessPool("a process was terminated abruptly")
-    assert run(tiny(), tmp_path, executor=Failing(error, 2)).exists()
-    with pytest.raises(RuntimeError, match="made no progress; the last failure: a process was terminated"):
+    found = run(tiny(), tmp_path, executor=Failing(error, 2))
+    assert found.read_bytes() == (tiny_folder / "results.csv").read_bytes()
+    with pytest.raises(RuntimeError, match="made no progress; the last failure: a process was terminated") as stop:
         run(tiny(), tmp_path / "never", executor=Failing(error, 99))
+    assert stop.value.__cause__ is error

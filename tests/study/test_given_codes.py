@@ -5,10 +5,6 @@ import csv
 import dataclasses
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +13,13 @@ import pytest
 import jaxdis
 from jaxdis._core.arrays import LARGEST, SMALLEST
 from jaxdis._core.files import read_csv_columns
-from jaxdis._core.store import Store
 from jaxdis.cli import main
 from jaxdis.evaluation import _kept, _run
 from jaxdis.evaluation._arrays_file import Arrays, _sound
 from jaxdis.metrics._plan import plan_of
 from jaxdis.study import _given_codes as given_codes
-from jaxdis.study._executors import opened
 from tests.draws import representations
+from tests.study.test_faults import Failing
 
 VALUES = representations()[1]
 METRICS = ("mig", "sap_r2", "total_correlation")  # the last one draws random numbers
@@ -205,38 +200,13 @@ def test_a_folder_of_something_else_is_refused(zoo, tmp_path, capsys):
     assert "must be a folder of scores, or a new one, got one with a study" in capsys.readouterr().err
 
 
-def test_workers_share_the_files(zoo, tmp_path, monkeypatch):
-    here = given_codes.score_given(given_of(tmp_path / "here"), files_of(zoo))
-    monkeypatch.setattr(given_codes, "FEWEST_FILES", 2)
-    with opened("processes:2") as executor:
-        found = given_codes.score_given(given_of(tmp_path / "out"), files_of(zoo), executor)
-    assert found.columns().keys() == here.columns().keys()
-    for name, column in found.columns().items():
-        if name != "member":
-            np.testing.assert_allclose(column, here.columns()[name], rtol=1e-5, atol=1e-6)
-
-
-class Lossy(concurrent.futures.Executor):
-    """Loses some of its tasks, as if workers died."""
-
-    def __init__(self, lost: int):
-        self.lost, self.tasks = lost, 0
-
-    def submit(self, function, /, *arguments):
-        future, self.tasks = concurrent.futures.Future(), self.tasks + 1
-        if self.tasks <= self.lost:
-            future.set_exception(concurrent.futures.process.BrokenProcessPool("a worker died"))
-        else:
-            future.set_result(function(*arguments))
-        return future
-
-
 def test_tasks_of_dead_workers_are_given_to_others(zoo, tmp_path):
-    table = given_codes.score_given(given_of(tmp_path / "out"), files_of(zoo), Lossy(3))
+    died = concurrent.futures.process.BrokenProcessPool("a worker died")
+    table = given_codes.score_given(given_of(tmp_path / "out"), files_of(zoo), Failing(died, 3))
     assert len(table.members) == 6
     assert not np.isnan(table.columns()["total_correlation"]).any()
     with pytest.raises(RuntimeError, match="tasks made no progress; the last failure: a worker died"):
-        given_codes.score_given(given_of(tmp_path / "other"), files_of(zoo), Lossy(10**6))
+        given_codes.score_given(given_of(tmp_path / "other"), files_of(zoo), Failing(died, 10**6))
 
 
 def test_a_full_disk_says_what_is_kept(zoo, tmp_path, monkeypatch):
@@ -299,24 +269,6 @@ def test_metrics_of_a_preset_are_those_of_the_report(zoo, tmp_path, computed):
     computed.clear()
     assert main(["report", str(out), "--out", str(tmp_path / "page")]) == 0
     assert computed == []
-
-
-def test_killed_at_random_moments_it_ends_in_the_same_bytes(zoo, tmp_path):
-    """Twenty kills, of which the last may come too late; then one run to the end."""
-    command = [sys.executable, "-m", "jaxdis", "score", f"{zoo}/*.npz", "--metrics", *METRICS, "--out"]
-    subprocess.run([*command, tmp_path / "whole"], check=True, capture_output=True)
-    draw = np.random.default_rng(0)
-    for _ in range(20):
-        with subprocess.Popen(
-            [*command, tmp_path / "out"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as run:
-            time.sleep(draw.uniform(1, 10))
-            run.send_signal(signal.SIGKILL)
-        (tmp_path / "out" / "results.csv").unlink(missing_ok=True)
-    subprocess.run([*command, tmp_path / "out"], check=True, capture_output=True)
-    assert records(tmp_path / "out") == records(tmp_path / "whole")
-    assert (tmp_path / "out" / "results.csv").read_bytes() == (tmp_path / "whole" / "results.csv").read_bytes()
-    assert list(Store(tmp_path / "out").verify()) == []
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int8, bool])

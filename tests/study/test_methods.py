@@ -6,14 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdis._core.store import Store
 from jaxdis.cli import main
-from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, load, members, train
+from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, members, train
 from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._train import summary
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study._compute_cells import member_zoo
-from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study.report._report import write_report
 from tests.models.methods.toy import ToyGan, ToyLosses
@@ -36,18 +33,6 @@ def test_components_and_autoencoders_share_a_table(finished):
     for row in rows:
         assert 0 <= float(row["mig"]) <= 1
     assert float(rows[2]["mig"]) == pytest.approx(float(rows[3]["mig"]), abs=1e-3)
-
-
-def test_components_of_a_study_are_those_of_its_pool(finished):
-    study = mixed()
-    member = list(cells(study))[2]
-    zoo = member_zoo(study, Store(finished[0]), member)
-    assert isinstance(zoo.config.method, Pca)
-    arrays = Store(finished[0]).arrays("encode", member.encode)
-    assert arrays["mean"].shape == (64, 3)
-    assert not arrays["variance"].any()
-    spread = arrays["mean"].std(0)
-    assert spread[0] > spread[2] > 0.1
 
 
 def test_the_report_shows_all_of_them(finished):
@@ -86,17 +71,6 @@ def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(t
     assert "already complete" in capsys.readouterr().out
 
 
-def test_components_from_the_shell(tmp_path, capsys):
-    command = ["train", "--model", "pca", "--model-option", "num_codes=2", "--model-option", "num_images=300"]
-    command += ["--model-option", "passes=2", "--data", "dsprites", "--out", str(tmp_path / "zoo")]
-    assert main(command) == 0
-    assert "trained for 3 updates: 1 members" in capsys.readouterr().out
-    assert main(command) == 0
-    assert "already complete, 3 updates" in capsys.readouterr().out
-    method = load(tmp_path / "zoo" / "zoo.npz").config.method
-    assert (method.num_codes, method.num_images, method.passes) == (2, 300, 2)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -119,15 +93,6 @@ def test_what_a_model_does_not_take_is_refused_in_one_line(arguments, message, t
     assert message in error
     assert len(error.strip().splitlines()) == 1
     assert not (tmp_path / "zoo").exists()
-
-
-def test_models_are_listed(capsys):
-    assert main(["list", "models"]) == 0
-    out = capsys.readouterr().out
-    assert "vae" in out
-    assert "pca" in out
-    assert main(["list", "models", "pca"]) == 0
-    assert "Krylov" in capsys.readouterr().out
 
 
 def test_a_study_is_extended_by_an_objective(tmp_path):

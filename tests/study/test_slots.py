@@ -201,10 +201,6 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
             "held_out: slots are scored on all scenes",
         ),
         (lambda: Study.of("x", []), "trainings: must have at least one, got none"),
-        (
-            lambda: Study.of("x", [*planted().trainings] * 2),
-            "trainings: need to differ, got the same one on planted 2 times",
-        ),
         (lambda: Training.of(SMALL, {"beta": {}}, [3, 3]), "seeds: must be distinct seeds"),
         (
             lambda: Study.of("x", planted().trainings, ["mig"], sampling=Sampling(40, 10)),

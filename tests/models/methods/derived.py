@@ -24,9 +24,13 @@ def nested(leaves: dict[str, np.ndarray]) -> dict:
     return tree
 
 
-def differences(function, tree):
+def double(tree):
+    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
+
+
+def differences(function, tree, step=1e-6):
     """The gradient of a function of nested dicts."""
-    return nested(gradient(lambda leaves: function(nested(leaves)), flat(tree)))
+    return nested(gradient(lambda leaves: function(nested(leaves)), flat(tree), step))
 
 
 def assert_close(got, wanted, rtol=1e-4):
@@ -40,19 +44,6 @@ def assert_close(got, wanted, rtol=1e-4):
 def adam(moments) -> tuple:
     """First and second moments, and the number of updates."""
     return moments.mu, moments.nu, int(moments.count)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softplus(x):
-    return np.log1p(np.exp(x))
-
-
-def softmax(x):
-    e = np.exp(x - x.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
 
 
 def layer(params, x):

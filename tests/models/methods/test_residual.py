@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis._core.kernels.convolution import convolution
 from jaxdis._core.platforms import tracing_for
 from jaxdis.models._zoo import traversals
 from jaxdis.models.methods import _infogan as infogan
@@ -17,6 +16,7 @@ from jaxdis.models.networks._architectures import shapes_of
 from jaxdis.models.training._image_source import as_source
 from tests.models import residual_reference as reference
 from tests.models.conftest import largest_difference
+from tests.models.methods.derived import differences, double
 
 SHAPE, CHANNELS, BLOCKS, SMALLEST = (4, 4, 2), (2, 3, 3), 2, (1, 1, 3)
 VAE = models.ResnetVae(CHANNELS, 2, batch_size=5, image_shape=SHAPE)
@@ -54,12 +54,12 @@ def vae():
 
 def test_the_loss_of_the_vae_and_its_gradient_are_those_of_float64(vae):
     model, ((loss, (losses, statistics)), gradient) = vae
-    params, noise = reference.double(model.params), np.asarray(jax.random.normal(jax.random.key(3), (5, 2)), np.float64)
+    params, noise = double(model.params), np.asarray(jax.random.normal(jax.random.key(3), (5, 2)), np.float64)
     inputs = (IMAGES.astype(np.float64), noise, 6.0, BLOCKS, SMALLEST)
     expected, moments = reference.vae_loss(params, *inputs)
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert losses.loss == loss
-    expected = reference.slopes(lambda params: reference.vae_loss(params, *inputs)[0][0], params)
+    expected = differences(lambda params: reference.vae_loss(params, *inputs)[0][0], params)
     agree(gradient, expected, 2e-4)  # biases before a normalization have the gradient that rounding leaves
     moved = jax.tree.map(lambda old, new: 0.9 * np.asarray(old) + 0.1 * new, model.statistics, moments)
     agree(statistics, moved)
@@ -83,12 +83,12 @@ def test_the_loss_of_the_critic_and_its_gradient_are_those_of_float64(gan):
     inputs = (jnp.asarray(CODES), fakes, resnet_vae.signed(jnp.asarray(IMAGES)), jnp.asarray(PLACES))
     graded = jax.jit(jax.grad(lambda params: GAN.critic_loss(params, *inputs, WEIGHTS), has_aux=True))
     gradient, losses = graded(gan.critic)
-    critic, doubled = reference.double(gan.critic), reference.double(inputs)
+    critic, doubled = double(gan.critic), double(inputs)
     expected = reference.critic_loss(critic, *doubled, (6, 10), BLOCKS)
     found = (losses.critic, losses.distance, losses.penalty, losses.information)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     loss = lambda params: reference.critic_loss(params, *doubled, (6, 10), BLOCKS)[0]  # noqa: E731
-    agree(gradient, reference.slopes(loss, critic, step=1e-5))  # of differences already
+    agree(gradient, differences(loss, critic, step=1e-5))  # of differences already
 
 
 def test_the_loss_of_the_generator_and_its_gradient_are_those_of_float64(gan):
@@ -97,15 +97,15 @@ def test_the_loss_of_the_generator_and_its_gradient_are_those_of_float64(gan):
         return GAN.generator_loss(gan.critic, jnp.asarray(CODES), images, WEIGHTS)
 
     value, gradient = jax.jit(jax.value_and_grad(loss))(gan.generator)
-    generator, critic = reference.double(gan.generator), reference.double(gan.critic)
+    generator, critic = double(gan.generator), double(gan.critic)
     inputs = (critic, CODES.astype(np.float64), (6, 10), BLOCKS, SMALLEST)
     # Two parts of order one nearly cancel.
     assert abs(value - reference.generator_loss(generator, *inputs)) < 1e-6
-    agree(gradient, reference.slopes(lambda params: reference.generator_loss(params, *inputs), generator))
+    agree(gradient, differences(lambda params: reference.generator_loss(params, *inputs), generator))
 
 
 def test_on_accelerators_the_critic_takes_a_few_images_at_a_time(monkeypatch):
-    method = dataclasses.replace(GAN, batch_size=4)
+    method = dataclasses.replace(GAN, channels=(2, 3), batch_size=4)
     state, key = method.begin(jax.random.key(0)), jax.random.key(1)
     state = state._replace(model=state.model._replace(critic=stirred(state.model.critic)))
 
@@ -136,31 +136,6 @@ def test_the_generator_waits_for_the_critic_once():
     # Each pass of the generator moves the running moments: two updates of the critic, three passes with its own.
     assert largest_difference(first.model.statistics, state.model.statistics) > 0
     assert np.isfinite(losses).all()
-
-
-def test_running_moments_belong_to_a_member_and_serve_single_images():
-    method = models.ResnetVae((2, 3), 2, batch_size=4)
-    rates = {"resnet_vae": {"learning_rate": [0.0, 1e-2]}}
-    config = models.Config("squares", method=method, steps=30)
-    images = np.random.default_rng(5).uniform(size=(20, 4, 4, 1)).astype(np.float32) ** 3
-    zoo = models.train(config, *models.members(rates, 1, method), data=images, execution="vmap")
-    still, moving = (zoo[i].params.statistics["encoder"]["block0"]["norm1"]["mean"][0] for i in (0, 1))
-    assert np.abs(still - moving).max() > 1e-3
-    # With still parameters, running moments are a weighted mean of those of batches, here within a batch's noise.
-    first = jnp.asarray(zoo.params.params["encoder"]["first"]["kernel"][0])
-    hidden = np.asarray(convolution(jnp.asarray(2 * images - 1), first, (1, 1), "SAME"))
-    np.testing.assert_allclose(still, hidden.mean((0, 1, 2)) * (1 - 0.9**30), atol=0.1)
-    whole = zoo.encode(images).mean
-    np.testing.assert_allclose(zoo.encode(images[:1]).mean, whole[:, :1], rtol=1e-4, atol=1e-5)
-    assert zoo.reconstruct(images[:2]).shape == (2, 2, 4, 4, 1)
-
-
-def test_a_convolution_of_stride_one_is_the_ordinary_one():
-    rng = np.random.default_rng(4)
-    for size in (1, 3):
-        images, kernel = rng.normal(size=(2, 5, 4, 3)), rng.normal(size=(size, size, 3, 2))
-        found = convolution(jnp.float32(images), jnp.float32(kernel), (1, 1), "SAME")
-        np.testing.assert_allclose(found, reference.convolution(images, {"kernel": kernel}), rtol=1e-4, atol=1e-5)
 
 
 def test_the_papers_networks_have_their_sizes():

@@ -6,8 +6,9 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
-from scipy.special import erf
+from scipy.special import erf, expit
 
 from jaxdis import models
 from jaxdis.models.methods._weak_de import (
@@ -21,20 +22,19 @@ from jaxdis.models.methods._weak_de import (
     sizes_of,
     targets_of,
 )
-from jaxdis.models.networks._architectures import UnbiasedBatchNorm, normalized
 from tests.draws import normal
 from tests.models.methods.derived import (
     adam,
     assert_close,
     differences,
+    double,
     flat,
     layer,
     leaky,
     nested,
-    sigmoid,
-    softplus,
     squares,
 )
+from tests.models.methods.slots.written_out import correlate
 from tests.programs import compiled_whole
 
 SMALL = models.WeakDe(
@@ -54,24 +54,7 @@ SETTINGS = jax.tree.map(
 update = jax.jit(SMALL.update)
 
 
-class Adam:
-    """Adam as published, in float64."""
-
-    def __init__(self):
-        self.count, self.mu, self.nu = 0, 0.0, 0.0
-
-    def step(self, params, gradients, rate=1e-2):
-        self.count += 1
-        g = flat(gradients)
-        old = (flat(self.mu), flat(self.nu)) if self.count > 1 else (dict.fromkeys(g, 0.0),) * 2
-        mu = {name: 0.9 * old[0][name] + 0.1 * g[name] for name in g}
-        nu = {name: 0.999 * old[1][name] + 0.001 * g[name] ** 2 for name in g}
-        self.mu, self.nu = nested(mu), nested(nu)
-        moved = {}
-        for name, leaf in flat(params).items():
-            ahead, spread = mu[name] / (1 - 0.9**self.count), nu[name] / (1 - 0.999**self.count)
-            moved[name] = leaf - rate * ahead / (np.sqrt(spread) + 1e-8)
-        return nested(moved)
+ADAM = optax.adam(1e-2)
 
 
 def encode(params, images):
@@ -82,7 +65,7 @@ def encode(params, images):
 def reconstruction(params, images):
     """Mean over pixels, not a sum."""
     hidden = leaky(layer(params["decoder"]["dense_0"], encode(params["encoder"], images)), 0.1)
-    p = sigmoid(layer(params["decoder"]["to_image"], hidden))
+    p = expit(layer(params["decoder"]["to_image"], hidden))
     x = images.reshape(len(images), -1)
     return -(x * np.log(p) + (1 - x) * np.log(1 - p)).mean()
 
@@ -103,12 +86,6 @@ def started():
     return jax.jit(SMALL.begin)(jax.random.key(2))
 
 
-def after_warm_up(source):
-    """The state after the first update with adapted priors, and that before."""
-    state = started()
-    return state, update(state, jnp.int32(5), jax.random.key(9), SETTINGS, source)
-
-
 @pytest.mark.parametrize("step", [3, 5])
 def test_an_update_takes_four_steps_in_the_released_order(step):
     source, key = squares(), jax.random.key(9)
@@ -117,14 +94,19 @@ def test_an_update_takes_four_steps_in_the_released_order(step):
     data_key, _, class_key, normal_key = jax.random.split(key, 4)
     images = np.asarray(source.images(data_key, 6), np.float64)
     params = nested(flat(state.params))
-    adams = {name: Adam() for name in params}
+    adams = {name: ADAM.init(params[name]) for name in params}
+
+    def step_of(name, gradients):
+        with jax.numpy_dtype_promotion("standard"):  # optax's Adam mixes types
+            moves, adams[name] = ADAM.update(gradients, adams[name])
+        params[name] = double(optax.apply_updates(params[name], moves))
 
     # 1. Autoencoder.
     both = {name: params[name] for name in ("encoder", "decoder")}
     np.testing.assert_allclose(losses.reconstruction, reconstruction(both, images), rtol=1e-4)
     of_both = differences(lambda both: reconstruction(both, images), both)
     for name in both:
-        params[name] = adams[name].step(params[name], of_both[name])
+        step_of(name, of_both[name])
 
     # 2. Relations, after warm-up.
     classes, normal = SMALL._draws(new.priors, class_key, normal_key)
@@ -144,41 +126,42 @@ def test_an_update_takes_four_steps_in_the_released_order(step):
             return 0.7 * ((predicted - targets)[known] ** 2).mean()
 
         np.testing.assert_allclose(losses.relation, error(params["relation"]), rtol=1e-4)
-        params["relation"] = adams["relation"].step(params["relation"], differences(error, params["relation"]))
+        step_of("relation", differences(error, params["relation"]))
         prior = mean[np.asarray(classes)[:6]] + np.einsum("nij,nj->ni", factor[np.asarray(classes)[:6]], normal[:6])
     else:
         prior = erf(normal[:6] / np.sqrt(2))
 
     # 3. Generator, with the Adam of step 1.
     def fooling(encoder):
-        return 0.2 * softplus(-odds(params["discriminator"], encode(encoder, images))).mean()
+        return 0.2 * np.logaddexp(0, -odds(params["discriminator"], encode(encoder, images))).mean()
 
     np.testing.assert_allclose(losses.generator, fooling(params["encoder"]), rtol=1e-4)
-    params["encoder"] = adams["encoder"].step(params["encoder"], differences(fooling, params["encoder"]))
+    step_of("encoder", differences(fooling, params["encoder"]))
 
     # 4. Discriminator, against the encoder as it now is.
     codes = encode(params["encoder"], images)
 
     def telling(discriminator):
-        of_codes, of_prior = softplus(odds(discriminator, codes)), softplus(-odds(discriminator, prior))
+        of_codes, of_prior = np.logaddexp(0, odds(discriminator, codes)), np.logaddexp(0, -odds(discriminator, prior))
         return 0.2 * 0.5 * (of_codes.mean() + of_prior.mean())
 
     np.testing.assert_allclose(losses.discriminator, telling(params["discriminator"]), rtol=1e-4)
     of_discriminator = differences(telling, params["discriminator"])
-    params["discriminator"] = adams["discriminator"].step(params["discriminator"], of_discriminator)
+    step_of("discriminator", of_discriminator)
 
     for name, moments in new.moments.items():
         mu, _, count = adam(moments)
-        assert count == adams[name].count, name
+        assert count == adams[name][0].count, name
         if count:
-            assert_close(mu, adams[name].mu)
-    assert [adams[name].count for name in ("encoder", "decoder", "discriminator")] == [2, 1, 1]
-    assert adams["relation"].count == (step == 5)
+            assert_close(mu, adams[name][0].mu)
+    counts = [int(adams[name][0].count) for name in ("encoder", "decoder", "discriminator", "relation")]
+    assert counts == [2, 1, 1, step == 5]
 
 
 def test_priors_are_fitted_once_to_the_labelled_images_of_each_class():
     source = squares()
-    state, (new, _) = after_warm_up(source)
+    state = started()
+    new, _ = update(state, jnp.int32(5), jax.random.key(9), SETTINGS, source)
     assert not state.priors.present.any()
     images, factors = (np.asarray(part) for part in source.arrays)
     codes = encode(nested(flat(state.params["encoder"])), np.asarray(images, np.float64))
@@ -196,7 +179,7 @@ def test_priors_are_fitted_once_to_the_labelled_images_of_each_class():
     assert all(map(np.array_equal, later.priors, new.priors))
 
 
-@pytest.mark.parametrize("num_codes", [8, 16, 32, 64])
+@pytest.mark.parametrize("num_codes", [8, 64])
 def test_priors_of_classes_with_few_images_have_factors(num_codes):
     """Two images of a class leave a covariance of rank one, which rounding must not make indefinite."""
     codes = normal(0, (400, num_codes)) * np.logspace(-2, 1, num_codes, dtype=np.float32)[None]
@@ -230,13 +213,6 @@ def test_the_prior_is_uniform_during_warm_up():
     assert np.abs(drawn - np.linspace(-1, 1, 4000)[:, None]).max() / 2 < 1.95 / np.sqrt(4000)
 
 
-def test_labels_tell_the_discriminator_nothing():
-    _, (new, _) = after_warm_up(squares())
-    slopes = adam(new.moments["discriminator"])[0]["dense_0"]["kernel"]
-    assert not slopes[:6].any()
-    assert slopes[6:].any()
-
-
 def test_without_adversary_the_encoder_only_reconstructs():
     """The released configuration for Shapes3D."""
     alone = dataclasses.replace(SMALL, adversarial=False)
@@ -261,11 +237,7 @@ def test_running_statistics_move_three_times_per_update_in_the_encoder_and_once_
     new, _ = jax.jit(convolutional.update)(state, jnp.int32(0), key, still, source)
     images = source.images(jax.random.split(key, 4)[0], 6)
     kernel = np.asarray(state.params["encoder"]["stack"]["convolution_0"]["kernel"], np.float64)
-    padded = np.pad(np.asarray(images, np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
-    out = np.array(
-        [[np.einsum("nijc,ijco->no", padded[:, y : y + 4, x : x + 4], kernel) for x in (0, 2)] for y in (0, 2)]
-    )
-    rows = out.reshape(-1, 3)
+    rows = correlate(np.asarray(images, np.float64), kernel, 2, 1).reshape(-1, 3)
     seen = new.running["encoder"]["normalization_0"]
     np.testing.assert_allclose(seen["mean"], (1 - 0.9**3) * rows.mean(0), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(seen["var"], 0.9**3 + (1 - 0.9**3) * rows.var(0, ddof=1), rtol=1e-4)
@@ -273,12 +245,6 @@ def test_running_statistics_move_three_times_per_update_in_the_encoder_and_once_
     assert ((moved > 0.9) & (moved < 1)).all()
     assert "normalization_1" not in new.running["decoder"]
     assert set(state.params["decoder"]["transposed_1"]) == {"kernel"}
-    # By the batch, the first layer's outputs have mean 0 and variance 1.
-    params, running = state.params["encoder"]["stack"]["normalization_0"], state.running["encoder"]["normalization_0"]
-    given = jnp.asarray(rows, jnp.float32).reshape(24, 1, 1, 3)
-    got, _ = normalized(UnbiasedBatchNorm(), params, running, given, training=True)
-    got = got.reshape(24, 3)
-    np.testing.assert_allclose(got, (rows - rows.mean(0)) / np.sqrt(rows.var(0) + 1e-5), atol=1e-4)
 
 
 NAMES = [f"{x}{y}{shape}" for shape in "SEH" for x in "<x>" for y in "^xv"]

@@ -208,8 +208,9 @@ def test_other_kernel_sizes_are_refused():
         convolution.transposed_convolution(jnp.zeros((1, 4, 4, 1)), jnp.zeros((2, 2, 1, 1)))
 
 
-@pytest.mark.parametrize("image_shape", [(16, 16, 1), (20, 33, 3)])
-@pytest.mark.parametrize("make", [architectures.locatello, architectures.burgess])
+@pytest.mark.parametrize(
+    ("make", "image_shape"), [(architectures.locatello, (20, 33, 3)), (architectures.burgess, (16, 16, 1))]
+)
 def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
     images = uniform(0, (3, *image_shape))
 
@@ -269,7 +270,6 @@ def test_discriminator_parameter_counts(number, parameters):
     ("make", "image_shape"),
     [
         (architectures.Mlp, (5, 7, 2)),
-        (architectures.Convolutional, (64, 64, 1)),
         (architectures.Convolutional, (33, 20, 3)),
         (architectures.Convolutional, (5, 7, 2)),
     ],

@@ -62,8 +62,6 @@ def test_a_whole_objective_is_listed(capsys, monkeypatch):
     assert "kim2018: Kim, H.; Mnih, A." in row
     assert main(["list", "presets", "mahon2024"]) == 0
     assert "section: default 'custom'" in capsys.readouterr().out
-    assert main(["list", "objectives", "bta"]) == 2
-    assert "did you mean 'beta'" in capsys.readouterr().err
 
 
 class Weights(NamedTuple):

@@ -1,5 +1,4 @@
 import inspect
-import itertools
 from typing import get_args
 
 import jax.numpy as jnp
@@ -41,44 +40,6 @@ def test_weighted_sampling_differs_from_the_released_form_by_a_constant():
     weighted = parts(*batch(), num_data=num_data, estimator="mws").total_correlation
     plain = parts(*batch(), num_data=num_data, estimator="locatello2020").total_correlation
     np.testing.assert_allclose(weighted - plain, (d - 1) * np.log(num_data * n), rtol=1e-5)
-
-
-def mean_density(estimator: str, num_data: int, n: int) -> tuple[float, float]:
-    """The estimate of q(z) at one code, averaged over every batch that holds its sample first, and the exact q(z)."""
-    rng = np.random.default_rng(0)
-    mean = rng.normal(size=(num_data, 1)).astype(np.float32)
-    log_variance = np.zeros_like(mean)
-    code = np.float32([[0.3]])
-    exact = np.exp([reference.log_density(0.3, m, 0.0) for m in mean[:, 0]]).mean()
-    estimates = []
-    for others in itertools.permutations(range(1, num_data), n - 1):
-        rows = [0, *others]
-        codes = np.concatenate([code, mean[rows[1:]]])
-        table = reference.weights(estimator, n, num_data)
-        # The library's table, read off its joint for a batch of one-dimensional codes at row 0.
-        estimates.append((table[0] * np.exp(reference.log_density(code[0, 0], mean[rows, 0], 0.0))).sum())
-        if len(estimates) == 1:
-            got = parts(
-                *map(jnp.asarray, (codes, mean[rows], log_variance[rows])), num_data=num_data, estimator=estimator
-            )
-            wanted = reference.parts(*map(np.float64, (codes, mean[rows], log_variance[rows])), num_data, estimator)
-            np.testing.assert_allclose(got, wanted, atol=1e-5)
-    return float(np.mean(estimates)), float(exact)
-
-
-@pytest.mark.parametrize(("num_data", "n"), [(5, 3), (6, 4), (5, 5)])
-def test_stratified_sampling_is_exact_on_average_over_all_batches(num_data, n):
-    estimate, exact = mean_density("mss", num_data, n)
-    np.testing.assert_allclose(estimate, exact, rtol=1e-6)
-
-
-def test_the_released_weights_are_right_for_the_first_row_alone():
-    """Row 0 has its own posterior in column 0; in every other row the weights of ``chen2018`` go to strangers."""
-    codes, mean, log_variance = (np.float64(a) for a in batch(n=4, d=1))
-    table = reference.weights("chen2018", 4, 100)
-    np.testing.assert_allclose(table[0], reference.weights("mss", 4, 100)[0])
-    assert table[2].sum() == pytest.approx(reference.weights("mss", 4, 100)[2].sum() + (100 - 3) / 300 - 1 / 100)
-    assert table[1, 1] != 1 / 100
 
 
 def test_a_batch_larger_than_its_data_set_is_refused():

@@ -1,14 +1,7 @@
 import dataclasses
-import errno
 import json
 import os
-import random
 import re
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +12,6 @@ from jaxdis import data, models
 from jaxdis._core.files import read_arrays, write_arrays
 from jaxdis.cli._zoo_commands import train_to_directory
 from jaxdis.models.objectives._losses import Losses
-from jaxdis.models.training import _train as progress
 from jaxdis.models.training import _train as runner
 from jaxdis.models.training._image_source import as_source, fingerprint
 from tests.models.conftest import changed, same
@@ -28,48 +20,6 @@ from tests.models.methods.toy import ToyGan
 pytestmark = pytest.mark.two_devices
 
 SWEEP = {"toy_gan": {"pull": [1, 4]}}
-KILLED = """
-    import sys
-    import numpy as np
-    from jaxdis import models
-    from jaxdis._core import runtime
-
-    runtime.use_cpu_devices(2)
-    runtime.use_compilation_cache()
-    images = np.random.default_rng(0).random((32, 8, 8, 1), np.float32)
-    keys, hyper, labels = models.members({"factor": {"gamma": [5, 10]}}, seeds=2)
-    discriminator = models.DiscriminatorTraining(network=models.Discriminator(2, 16))
-    vae = models.Vae("factor", models.Mlp((32,), 3), batch_size=8, discriminator=discriminator)
-    config = models.Config(data="noise", method=vae, steps=3000)
-    zoo = models.train(config, keys, hyper, labels=labels, data=images, directory=sys.argv[1], log_every=25,
-                       checkpoint_every=25)
-    zoo.save(sys.argv[2])
-"""
-
-
-def start(directory, file) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(KILLED), str(directory), str(file)], env=os.environ)
-
-
-@pytest.mark.timeout(300)
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
-    assert start(tmp_path / "whole", tmp_path / "whole.npz").wait() == 0
-    checkpoints = tmp_path / "killed" / "checkpoints"
-    kills = 0
-    for _ in range(3):
-        if (tmp_path / "killed.npz").exists():  # a machine that outran the killer
-            break
-        had = set(checkpoints.glob("step_*"))
-        process = start(tmp_path / "killed", tmp_path / "killed.npz")
-        while process.poll() is None and set(checkpoints.glob("step_*")) == had:
-            time.sleep(0.01)
-        time.sleep(random.uniform(0, 0.3))
-        kills += process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert kills > 0
-    assert start(tmp_path / "killed", tmp_path / "killed.npz").wait() == 0
-    assert same(models.load(tmp_path / "killed.npz"), models.load(tmp_path / "whole.npz"))
 
 
 @pytest.fixture
@@ -125,7 +75,7 @@ def test_a_complete_run_trains_no_more(resumed, tmp_path, monkeypatch):
     assert not counted
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "foreign", "altered"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "foreign", "altered", "deep"])
 def test_a_bad_checkpoint_is_skipped_for_the_one_before(damage, resumed, tmp_path, monkeypatch):
     first = resumed()
     newest = tmp_path / "checkpoints" / "step_000000012.npz"
@@ -135,23 +85,14 @@ def test_a_bad_checkpoint_is_skipped_for_the_one_before(damage, resumed, tmp_pat
     elif damage == "altered":
         header, arrays = read_arrays(newest)
         np.savez(newest, header=np.frombuffer(json.dumps(header | {"checksum": "0"}).encode(), np.uint8), **arrays)
+    elif damage == "deep":
+        np.savez(newest, header=np.frombuffer(b"[" * 100_000, np.uint8))
     else:
         newest.write_bytes(newest.read_bytes()[:1000] if damage == "truncated" else b"")
     counted = count_updates(monkeypatch)
     with pytest.warns(UserWarning, match="checkpoint skipped"):
         second = resumed()
     assert len(counted) == 1
-    assert same(second, first)
-
-
-def test_all_checkpoints_bad_means_from_the_beginning(resumed, tmp_path, monkeypatch):
-    first = resumed()
-    for path in (tmp_path / "checkpoints").iterdir():
-        path.write_bytes(b"")
-    counted = count_updates(monkeypatch)
-    with pytest.warns(UserWarning, match="checkpoint skipped"):
-        second = resumed()
-    assert len(counted) == 3
     assert same(second, first)
 
 
@@ -191,12 +132,6 @@ def test_a_renderer_of_bytes_as_floats_is_refused():
     space = data.FactorSpace.of(shade=4, row=2)
     with pytest.raises(ValueError, match=r"data: must be values in \[0, 1\] .*, got 200 to 200"):
         as_source((space, lambda factors: jnp.full((len(factors), 8, 8, 1), 200.0)))
-
-
-def test_a_directory_of_something_else_is_refused(resumed, tmp_path):
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(ValueError, match=r"run.json needs the JSON of a run"):
-        resumed()
 
 
 def test_a_run_can_be_resumed_on_another_number_of_devices(tmp_path, config, members, labelled):
@@ -249,9 +184,9 @@ def test_a_run_knows_its_renderer_in_every_process():
 
 def test_progress_says_what_happens():
     losses = Losses(*(np.array([v, np.nan, v + 2]) for v in (5.0, 3.0, 2.0, 0.0)))
-    assert progress.summary(losses) == "loss 6, reconstruction 4, kl 3, discriminator 1, 1 stopped"
+    assert runner.summary(losses) == "loss 6, reconstruction 4, kl 3, discriminator 1, 1 stopped"
     gone = Losses(*(np.array([np.nan]) for _ in range(4)))
-    assert progress.summary(gone) == "no member has a finite loss"
+    assert runner.summary(gone) == "no member has a finite loss"
 
 
 def forged(path, change):
@@ -276,15 +211,6 @@ def forged(path, change):
 def test_a_checkpoint_that_contradicts_itself_is_skipped(change, resumed, tmp_path):
     first = resumed()
     forged(tmp_path / "checkpoints" / "step_000000012.npz", change)
-    with pytest.warns(UserWarning, match="checkpoint skipped"):
-        assert same(resumed(), first)
-
-
-@pytest.mark.parametrize("header", ["[]", "3", "[" * 100_000, '{"checksum": []}'])
-def test_a_header_that_is_none_is_skipped(header, resumed, tmp_path):
-    first = resumed()
-    newest = tmp_path / "checkpoints" / "step_000000012.npz"
-    np.savez(newest, header=np.frombuffer(header.encode(), np.uint8))
     with pytest.warns(UserWarning, match="checkpoint skipped"):
         assert same(resumed(), first)
 
@@ -336,13 +262,3 @@ def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damag
     with pytest.warns(UserWarning, match="checkpoint skipped"):
         assert again().startswith("trained for 12 updates")
     assert file.read_bytes() == whole
-
-
-def test_a_full_disk_names_the_folder(resumed, tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("jaxdis._core.files.os.fsync", full)
-    with pytest.raises(OSError, match=f"No space left on device in {tmp_path}; make room and run again"):
-        resumed()
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

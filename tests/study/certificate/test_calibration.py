@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, cli
+from jaxdis import METRICS
 from jaxdis.cli._study_commands import _print_digest as print_digest
 from jaxdis.data.synthetic import CASES
 from jaxdis.papers.harness._printed import words_in
@@ -51,19 +51,6 @@ def made(tmp_path_factory):
         return plan, out, calibrate(plan, out)
 
 
-def test_scores_have_the_shapes_that_are_promised(tmp_path):
-    plan = Calibration.of("mig", **SMALL)
-    found = calibrate(plan, tmp_path)
-    assert found.cases["mig"].shape == (8, 3)
-    assert {kind: columns["mig"].shape for kind, columns in found.sweeps.items()} == {
-        "warp": (2, 3),
-        "rotation": (3, 3),
-    }
-    assert found.sizes["mig"].shape == (2, 8, 2)
-    assert found.seconds["mig"].shape == (2,)
-    np.testing.assert_array_equal(calibrate(plan, tmp_path).seconds["mig"], found.seconds["mig"])
-
-
 def test_scores_say_what_is_known(made):
     _, _, found = made
     mean = dict(zip(CASES, found.cases["mig"].mean(axis=1), strict=True))
@@ -72,31 +59,6 @@ def test_scores_say_what_is_known(made):
     assert mean["001"] < 0.3
     falling = found.sweeps["rotation"]["mig"].mean(axis=1)
     assert (np.diff(falling) < 0).all()
-
-
-def test_running_again_makes_nothing_and_gives_the_same(made, monkeypatch):
-    plan, out, found = made
-    monkeypatch.setattr(work, "score_part", lambda *_: pytest.fail("made again"))
-    again = calibrate(plan, out)
-    np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
-
-
-def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypatch):
-    plan, _, found = made
-    made_of, run = [], calibration.score_part
-    monkeypatch.setattr(work, "score_part", lambda part, *rest: made_of.append(part) or run(part, *rest))
-
-    def stop(kind, done):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    only_cases = Calibration.of("mig", **{**SMALL, "warp": (), "rotation": (), "sizes": ()})
-    with pytest.raises(KeyboardInterrupt):
-        calibrate(only_cases, tmp_path, progress=stop)
-    assert len(made_of) == 2
-    again = calibrate(only_cases, tmp_path)
-    assert len(made_of) == 8
-    np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
 
 
 def test_metrics_of_one_relation_share_a_program_and_say_what_each_says_alone(made, tmp_path, monkeypatch):
@@ -108,12 +70,6 @@ def test_metrics_of_one_relation_share_a_program_and_say_what_each_says_alone(ma
     assert [[name for name, _ in plan] for plan in plans] == [["mig", "mig_sup"], ["sap_r2"]] * 8
     np.testing.assert_allclose(together.cases["mig"], found.cases["mig"], atol=1e-6)
     assert together.cases["mig_sup"].shape == (8, 3)
-
-
-def test_another_size_is_refused_in_the_same_folder(made):
-    _, out, _ = made
-    with pytest.raises(ValueError, match="holds a study that differs"):
-        calibrate(Calibration.of("mig", **{**SMALL, "sizes": (), "seeds": 4}), out)
 
 
 def ideal(column, aspect, reverse=False):
@@ -178,15 +134,6 @@ def test_tables_and_figures_are_written(made, tmp_path):
     assert rows[-1]["passed"] == "pass"
 
 
-def test_the_command_line_runs_it(tmp_path, capsys):
-    given = ["study", "run", "calibration", "--metrics", "mig", "--seeds", "2", "--train-samples", "300", "--out"]
-    assert cli.main([*given, str(tmp_path)]) == 0
-    assert "compact" in capsys.readouterr().out
-    assert (tmp_path / "noise.png").exists()
-    assert cli.main([*given, str(tmp_path / "cases"), "--parts", "cases"]) == 0
-    assert {path.name for path in (tmp_path / "cases").glob("[a-z]*.*")} == {"study.json", "cases.csv", "responses.csv"}
-
-
 def test_table_two_is_set_beside_what_its_settings_score():
     here = numbers("table2")["here"]
     rows = {row["name"]: row["column"] for row in words_in("jaxdis.papers.julka2024")["table_two"]}
@@ -203,7 +150,7 @@ def test_table_two_is_set_beside_what_its_settings_score():
 def test_the_sweeps_move_what_they_should(tmp_path):
     """Figures 1 to 3 of Julka et al. 2024 at a tenth of its samples."""
     names = ("mig", "mig_sup", "dcimig", "modularity", "sap_r2", "dci_lasso", "edi")
-    sweeps = {"warp": (0.0, 0.5, 1.0), "rotation": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), "noise": (0.0, 0.4, 0.8, 1.0)}
+    sweeps = {"warp": (0.0, 0.5, 1.0), "rotation": (0.0, 0.1, 0.3, 0.5), "noise": (0.0, 0.4, 0.8, 1.0)}
     plan = Calibration.of(names, seeds=3, case_samples=0, sweep_samples=2000, sizes=(), **sweeps)
     found = calibrate(plan, tmp_path)
     mean = {
@@ -231,20 +178,24 @@ def test_the_sweeps_move_what_they_should(tmp_path):
     assert (np.diff(mean["noise"]["edi.explicitness"]) < 0).all()
 
 
+def cases_of(name: str, seeds: int, folder) -> dict:
+    """A row of the paper's table on a fifth of its samples, which changes no two digits but by chance."""
+    sizes = {"seeds": seeds, "case_samples": 10_000, "warp": (), "rotation": (), "noise": (), "sizes": ()}
+    return calibrate(Calibration.of({name: table_two_metrics()[name]}, **sizes), folder).cases
+
+
 def test_edi_rows_of_table_two_are_the_papers(tmp_path):
-    """25 seeds of 50,000 samples by the authors' form; the paper prints two digits cut, 0.99 for what is 1."""
-    plan = Calibration.of({"edi": table_two_metrics()["edi"]}, warp=(), rotation=(), noise=(), sizes=())
-    entries = list(beside_table_two(calibrate(plan, tmp_path).cases).entries())
+    """By the authors' form; the paper prints two digits cut, 0.99 for what is 1."""
+    entries = list(beside_table_two(cases_of("edi", 5, tmp_path)).entries())
     assert len(entries) == 3 * 8
     for row, case, measured in entries:
         assert measured.value == pytest.approx(row.values[case], abs=0.03), (row.key, case)
 
 
-@pytest.mark.parametrize(("name", "seeds", "apart"), [("sap", 5, 0.04), ("dci", 1, 0.08)])
+@pytest.mark.parametrize(("name", "seeds", "apart"), [("sap", 2, 0.04), ("dci", 1, 0.08)])
 def test_rows_of_table_two_that_the_released_code_would_not_give(tmp_path, name, seeds, apart):
     """SAP is a gap of accuracies, DCI of trees that classify; the code has squared correlations and a lasso."""
-    plan = Calibration.of({name: table_two_metrics()[name]}, seeds=seeds, warp=(), rotation=(), noise=(), sizes=())
-    entries = list(beside_table_two(calibrate(plan, tmp_path).cases).entries())
+    entries = list(beside_table_two(cases_of(name, seeds, tmp_path)).entries())
     assert entries
     for row, case, measured in entries:
         # Two digits of the paper, and the scatter of the first two cases over draws.
@@ -276,7 +227,7 @@ def test_metrics_that_hold_a_factor_have_bins_in_sweeps(tmp_path):
 
 
 def test_newer_metrics_respond_to_what_they_claim(tmp_path):
-    sizes = {"case_samples": 4000, "sweep_samples": 1500, "num_factors": 4, "sizes": ()}
+    sizes = {"case_samples": 4000, "sweep_samples": 1000, "num_factors": 4, "sizes": ()}
     sweeps = {"warp": (0.0, 0.5), "rotation": (0.0, 0.5), "noise": (0.0, 0.4)}
     names = ("xmig", "dmig", "dlig", "axis_alignment", "z_max", "restrictiveness")
     found = calibrate(Calibration.of(names, seeds=3, **sizes, **sweeps), tmp_path)

@@ -1,7 +1,6 @@
 """The answer at the top of a report, on tables whose answer is known."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -121,21 +120,6 @@ def test_the_best_member_without_headlines_has_the_least_error():
     assert not subject.lower_is_better("lasso.completeness")
     assert _best(subject) == 4  # of the second setting, the first seed
     assert "Metrics: lasso completeness." in sections.carried(subject)
-
-
-def test_data_sets_are_never_pooled(monkeypatch):
-    """Within each of two data sets two scores go against each other; over both together they go with each other."""
-    x = np.stack([np.linspace(0, 1, 12), np.linspace(2, 3, 12)])
-    y = np.stack([np.linspace(1, 0, 12), np.linspace(3, 2, 12)])
-    columns = {"mig": x.reshape(2, 3, 4), "mig_sup": y.reshape(2, 3, 4), "explicitness": x.reshape(2, 3, 4)}
-    subject = subject_of(columns, data=("dsprites", "shapes3d"))
-    each = [sections.results.spearman_of_columns(mine.table, ["mig"], ["mig_sup"])[0, 0] for _, mine in subject.each()]
-    np.testing.assert_allclose(each, [-1, -1])
-    assert sections.results.spearman_of_columns(subject.table, ["mig"], ["mig_sup"])[0, 0] > 0
-    monkeypatch.setattr("jaxdis.plots.png", lambda figure: b"")
-    page = sections.by_data(sections.agreement, subject)
-    assert re.findall("<h3>(.*?)</h3>", page) == ["dsprites", "shapes3d"]
-    assert page.count("over 12 members") == 2
 
 
 def test_columns_have_the_titles_of_their_metrics_and_link_to_them():

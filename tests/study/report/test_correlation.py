@@ -22,21 +22,6 @@ TARGET = np.array(PAPER["compositional_generalization_both"])
 SHAPES = slice(6, 12)  # the six models on 3dshapes
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_correlations_of_the_papers_table_4(name):
-    """From the paper's own Tables 3, 7 and 8, three decimals of per cent each: what rounding leaves open is < .001.
-
-    The printed SNC, NK, MIG, SAP, IRS and MED differ from these by at most .009 (the authors used unrounded scores);
-    D, C and I differ by more than rounding explains: the printed tables do not give the printed correlations.
-    """
-    values = np.array(PAPER[name])
-    assert pearson(values, TARGET).r == pytest.approx(PAPER["recomputed_here_all"][name], abs=5.1e-4)
-    shapes = pearson(values[SHAPES], TARGET[SHAPES])
-    assert shapes.r == pytest.approx(PAPER["recomputed_here_3dshapes"][name], abs=5.1e-4)
-    if name not in ("D", "C", "I"):
-        assert pearson(values, TARGET).r == pytest.approx(PAPER["printed_correlation_all"][name], abs=0.0095)
-
-
 def test_significance_of_the_papers_appendix_e():
     """t = 6.45 and p < 1e-5 over 18 models, t = 3.23 and p < .033 over six, from r rounded to .85."""
     everything = pearson(np.array(PAPER["SNC"]), TARGET)
@@ -58,20 +43,6 @@ def test_significance_of_the_papers_figures_15_and_16():
     proper = fisher_comparison(r, 18)
     assert {(METRICS[a], METRICS[b]) for a, b in np.argwhere(proper < 0.01)} == {("SNC", "SAP"), ("SNC", "IRS")}
     assert proper[0, METRICS.index("MIG")] == pytest.approx(0.049, abs=0.002)
-
-
-def test_the_comparison_has_its_level_on_independent_samples():
-    """Two correlations of .5 over 20 points each: p < .05 in 5 % of 4,000 draws (standard error .35 %)."""
-    rng = np.random.default_rng(0)
-
-    def draw():
-        x = rng.normal(size=(4000, 20))
-        y = 0.5 * x + np.sqrt(0.75) * rng.normal(size=x.shape)
-        x, y = x - x.mean(1, keepdims=True), y - y.mean(1, keepdims=True)
-        return (x * y).sum(1) / np.sqrt((x * x).sum(1) * (y * y).sum(1))
-
-    p = np.array([fisher_comparison(np.array(pair), 20)[0, 1] for pair in zip(draw(), draw(), strict=True)])
-    assert 0.04 < (p < 0.05).mean() < 0.06
 
 
 def test_pearson_is_scipys_and_leaves_undefined_points_out():

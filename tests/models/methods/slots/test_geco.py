@@ -35,20 +35,3 @@ def test_the_multiplier_follows_the_errors(least, step):
     assert min(wanted) == least or least == 1e-10
     assert max(wanted) == 1e10 or step < 0.1
     assert min(np.diff(wanted)) < 0 < max(np.diff(wanted))
-
-
-@jax.jit
-def after_one(*given):
-    return Geco.begin().after(*given)
-
-
-def test_the_first_error_is_the_average():
-    geco = after_one(*np.float32([7, 5, 0.1, 0]))
-    assert float(geco.average) == 7
-    np.testing.assert_allclose(geco.multiplier, np.exp(-0.2), rtol=1e-6)
-
-
-def test_members_have_multipliers_of_their_own():
-    given = np.float32(7), np.float32([5, 9]), np.float32(0.01), np.float32(0)
-    many = jax.jit(jax.vmap(after_one, (None, 0, None, None)))(*given)
-    np.testing.assert_allclose(many.multiplier, np.exp([-0.02, 0.2]), rtol=1e-6)

@@ -35,33 +35,6 @@ def test_an_image_is_a_mixture_of_channels_or_of_pixels(form, scene):
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
-def test_the_forms_are_equal_with_one_slot_or_one_channel_and_differ_elsewhere(scene):
-    images, shown, masks = scene
-
-    def both(images, shown, masks):
-        arrays = [*map(jnp.float32, (images, shown, np.log(masks))), np.full(len(shown), 0.3, np.float32)]
-        return [np.asarray(mixture_error(*arrays, form)) for form in ("channel", "pixel")]
-
-    np.testing.assert_allclose(*both(images[..., :1], shown[..., :1], masks), rtol=1e-5)
-    np.testing.assert_allclose(*both(images, shown[:1], np.ones_like(masks[:1])), rtol=1e-5)
-    channel, pixel = both(images, shown, masks)
-    # Channels may each choose their slot: their mixture explains no less when masks are even.
-    assert (np.abs(channel - pixel) > 0.1).all()
-
-
-def test_sticks_are_broken_one_after_the_other():
-    rng = np.random.default_rng(1)
-    logits = rng.normal(size=(3, 2, 4, 5)) * 3
-    left, wanted = np.ones((2, 4, 5)), []
-    for row in logits:
-        share = 1 / (1 + np.exp(-row))
-        wanted.append(left * share)
-        left = left * (1 - share)
-    got = np.exp(stick_breaking(jnp.float32(logits)))
-    np.testing.assert_allclose(got, [*wanted, left], rtol=1e-4)
-    np.testing.assert_allclose(got.sum(0), 1, rtol=1e-5)
-
-
 def test_far_logits_leave_finite_logarithms():
     got = np.asarray(stick_breaking(jnp.float32([300, -300, 300]).reshape(3, 1, 1, 1)))[:, 0, 0, 0]
     np.testing.assert_allclose(got, [0, -600, -300, -600], rtol=1e-6)

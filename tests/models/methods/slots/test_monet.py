@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import expit, log_expit
 
 from jaxdis import models
-from tests.models.methods.derived import flat, layer, nested, sigmoid
+from tests.models.methods.derived import flat, layer, nested
 from tests.models.methods.slots import written_out as out
 from tests.programs import compiled_whole
 
@@ -27,9 +28,8 @@ SMALL = models.Monet(
 SETTINGS = out.settings(SMALL, goal=-1.0, gamma=0.7, background_deviation=0.3, deviation=0.5, learning_rate=1e-2)
 VARIANTS = {
     "attention": {},
-    "decoder": {"decoder_masks": True, "mixture": "pixel"},
+    "decoder": {"decoder_masks": True, "mixture": "pixel", "kl": "exact"},
     "unregularized": {"regularized": False},
-    "exact": {"kl": "exact", "decoder_masks": True},
 }
 
 
@@ -56,8 +56,8 @@ def forward(params, images, noise):
     scope, log_masks = np.zeros(images.shape[:3]), []
     for _ in range(2):
         logits = unet(params["attention"], np.concatenate([images, scope[..., None]], -1))
-        log_masks.append(scope + out.log_sigmoid(logits))
-        scope = scope + out.log_sigmoid(-logits)
+        log_masks.append(scope + log_expit(logits))
+        scope = scope + log_expit(-logits)
     log_masks.append(scope)
     posteriors, draws, shown, logits = [], [], [], []
     for log_mask, normal in zip(log_masks, noise, strict=True):
@@ -66,7 +66,7 @@ def forward(params, images, noise):
         draws.append(mean + sigma * normal)
         posteriors.append((mean, sigma))
         decoded = out.broadcast(params["decoder"], draws[-1], out.relu)
-        shown.append(sigmoid(decoded[..., :-1]))
+        shown.append(expit(decoded[..., :-1]))
         logits.append(decoded[..., -1])
     priors = np.exp(logits) / np.exp(logits).sum(0)
     return np.array(log_masks), posteriors, draws, shown, np.log(priors)
@@ -121,26 +121,15 @@ def test_loss_and_gradients(name):
 
 
 @pytest.mark.parametrize("regularized", [True, False])
-def test_an_update_descends_and_moves_the_multiplier(regularized):
+def test_an_update_moves_the_multiplier(regularized):
     method = dataclasses.replace(SMALL, regularized=regularized)
     state, source, key = begun(method), out.source(), jax.random.key(9)
     new, losses = jax.jit(method.update)(state, jnp.int32(0), key, SETTINGS, source)
     data_key, noise_key = jax.random.split(key)
     images = np.asarray(source.images(data_key, 3), np.float64)
     noise = np.asarray(method.noise(noise_key, 3), np.float64)
-    params = nested(flat(state.model.params))
-    wanted, (error, _, _) = loss(method, params, 1.0, noise, images)
+    wanted, (error, _, _) = loss(method, nested(flat(state.model.params)), 1.0, noise, images)
     np.testing.assert_allclose(losses.loss, wanted, rtol=1e-5)
-    # Adam's first step is the learning rate along the sign of each derivative. The bias of all logits has none.
-    moved = {name: (leaf - flat(state.model.params)[name]) / 1e-2 for name, leaf in flat(new.model.params).items()}
-    name = "decoder/last/bias"
-    for i in range(2):
-        ends = []
-        for sign in (1, -1):
-            leaves = flat(params)
-            leaves[name] = leaves[name] + sign * 1e-5 * np.eye(3)[i]
-            ends.append(loss(method, nested(leaves), 1.0, noise, images)[0])
-        np.testing.assert_allclose(moved[name][i], -np.sign(ends[0] - ends[1]), rtol=1e-3)
     if not regularized:
         assert (float(new.geco.multiplier), bool(new.geco.begun), float(losses.multiplier)) == (1, False, 0)
         return
@@ -181,13 +170,6 @@ def test_slots_are_means_and_masks_sum_to_one(decoder_masks):
     np.testing.assert_allclose(
         compiled_whole(method.decode)(model, slots.codes[:, ::-1]), decoded.reconstruction, rtol=1e-5
     )
-
-
-def test_it_has_the_published_size():
-    sizes = {64: {}, 128: {"attention": (32, 32, 32, 64, 64, 64), "num_slots": 7}}
-    for (side, fields), count in zip(sizes.items(), (974_085, 1_788_293), strict=True):
-        params = jax.eval_shape(models.Monet(**fields).resolved((side, side, 3)).begin, jax.random.key(0)).model.params
-        assert sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params)) == count
 
 
 def test_goals_may_be_negative_and_nothing_else():

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 
 from jaxdis.models.training._image_source import as_source
 from tests.models.methods.derived import flat, layer, nested
@@ -23,14 +23,8 @@ def source(n=6):
 
 def correlate(x, w, stride=1, padding=0):
     x = np.pad(x, ((0, 0), (padding,) * 2, (padding,) * 2, (0, 0)))
-    size = len(w)
-    rows, columns = ((side - size) // stride + 1 for side in x.shape[1:3])
-    out = np.zeros((len(x), rows, columns, w.shape[-1]))
-    for r in range(rows):
-        for c in range(columns):
-            window = x[:, r * stride : r * stride + size, c * stride : c * stride + size]
-            out[:, r, c] = np.einsum("nijc,ijco->no", window, w)
-    return out
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[:2], (1, 2))[:, ::stride, ::stride]
+    return np.einsum("nhwcij,ijco->nhwo", windows, w)
 
 
 def spread(x, w):
@@ -51,10 +45,6 @@ def elu(x):
     return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
 
 
-def log_sigmoid(x):
-    return -np.logaddexp(0, -x)
-
-
 def deviation(x):
     return np.logaddexp(0, x + 0.5) + 1e-8
 
@@ -63,9 +53,8 @@ def lstm(params, x, memory):
     """The cell of PyTorch: (hidden, cell)."""
     hidden, cell = memory
     i, f, g, o = (x @ params[f"i{gate}"]["kernel"] + layer(params[f"h{gate}"], hidden) for gate in "ifgo")
-    sigma = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
-    cell = sigma(f) * cell + sigma(i) * np.tanh(g)
-    return sigma(o) * np.tanh(cell), cell
+    cell = expit(f) * cell + expit(i) * np.tanh(g)
+    return expit(o) * np.tanh(cell), cell
 
 
 def encoder(params, x, activation):
