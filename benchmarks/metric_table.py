@@ -29,10 +29,10 @@ HELD = {
     "rmig": "relations/test_information.py::test_sampled_information_of_wide_and_narrow_posteriors",
     "explicitness": "_learners/test_linear_models.py::test_explicitness_equals_sklearn",
     "downstream_trees": "_learners/test_trees.py::test_agrees_with_scikit_learn_at_its_defaults",
-    "snc": "metrics/test_single_neuron.py::test_code_mode_equals_the_authors",
-    "nk": "metrics/test_knockout.py::test_perceptrons_equal_the_authors_within_two_deviations",
-    "linear_probe": "metrics/test_knockout.py::test_linear_probes_equal_the_authors_within_two_deviations",
-    "mlp_probe": "metrics/test_knockout.py::test_perceptrons_equal_the_authors_within_two_deviations",
+    "snc": "metrics/test_probe_accuracy.py::test_code_mode_equals_the_authors",
+    "nk": "metrics/test_probe_accuracy.py::test_perceptrons_equal_the_authors_within_two_deviations",
+    "linear_probe": "metrics/test_probe_accuracy.py::test_linear_probes_equal_the_authors_within_two_deviations",
+    "mlp_probe": "metrics/test_probe_accuracy.py::test_perceptrons_equal_the_authors_within_two_deviations",
     "factor_vae": "metrics/interventions/test_interventions.py::test_factor_vae_equals_the_reference_within_its_seeds",
     "beta_vae": "metrics/interventions/test_interventions.py::test_beta_vae_equals_the_reference_within_its_seeds",
     "irs": "metrics/interventions/test_interventions.py::test_irs_equals_the_reference",
@@ -51,9 +51,9 @@ HELD = {
     "dmig": "metrics/test_dependent_gaps.py::test_gaps_are_those_of_latte",
     "dlig": "metrics/test_dependent_gaps.py::test_gaps_are_those_of_latte",
     "axis_alignment": "scores/test_scores.py::test_axis_alignment_is_the_best_code_less_all_others",
-    "z_max": "metrics/interventions/test_varied.py::test_the_score_is_that_of_carbonneau_et_al",
-    "unibound": "metrics/test_unique.py::test_unique_information_in_bits_is_known",
-    "dci_es": "metrics/test_extended_dci.py::test_explicitness_of_curves_is_that_released",
+    "z_max": "metrics/interventions/test_interventions.py::test_the_score_is_that_of_carbonneau_et_al",
+    "unibound": "metrics/test_separation.py::test_unique_information_in_bits_is_known",
+    "dci_es": "metrics/test_regression.py::test_explicitness_of_curves_is_that_released",
     **dict.fromkeys(
         ("sepin", "wsepin", "indin", "windin"), "metrics/test_separation.py::test_information_in_bits_is_known"
     ),
@@ -62,7 +62,7 @@ HELD = {
         "metrics/interventions/test_changes.py::test_scores_equal_those_of_all_pairs",
     ),
     **dict.fromkeys(
-        ("monotonicity", "smoothness"), "metrics/test_interpolation.py::test_scores_of_a_path_are_those_of_latte"
+        ("monotonicity", "smoothness"), "metrics/test_dependent_gaps.py::test_scores_of_a_path_are_those_of_latte"
     ),
 }
 

@@ -87,10 +87,9 @@ def test_a_metric_meets_the_contracts(rows, name):
         contracts.test_a_constant_code_is_legal,
         *(
             functools.partial(contracts.test_fewer_codes_than_factors_and_a_single_factor_are_legal, variant=variant)
-            for variant in ("one factor", "one code", "one code and factor")
+            for variant in ("one factor", "one code")
         ),
         contracts.test_ten_calls_trace_once_and_products_are_of_full_precision,
-        contracts.test_options_make_a_new_value_and_the_default_is_the_same_value,
     ):
         contract(name)
 

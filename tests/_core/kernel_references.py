@@ -66,16 +66,11 @@ def sums_over_classes(values, sizes):
     return np.stack([part.astype(np.float64).sum(axis=0) for part in np.split(values, np.cumsum(sizes)[:-1])])
 
 
-def spread_over_classes(values, sizes):
-    return np.repeat(values, sizes, axis=0)
+spread_over_classes = functools.partial(np.repeat, axis=0)
 
 
 def of_own_class(values, places, _sizes):
     return np.take_along_axis(np.asarray(values), np.asarray(places), axis=0)
-
-
-def thin_product(left, right):
-    return left @ right
 
 
 def variances_in_batches(codes, rows):
@@ -123,8 +118,8 @@ def convolution(images, kernel, strides, padding):
     return lax.conv_general_dilated(images, kernel, strides, padding, dimension_numbers=LAYOUT)
 
 
-def transposed_convolution(images, kernel):
-    return lax.conv_transpose(images, kernel, (2, 2), "SAME", dimension_numbers=LAYOUT)
+thin_product = np.matmul
+transposed_convolution = functools.partial(lax.conv_transpose, strides=(2, 2), padding="SAME", dimension_numbers=LAYOUT)
 
 
 def transposed_convolution_five(images, kernel):

@@ -61,7 +61,7 @@ def batches_in(text: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize(("leading", "side"), [((), 4), ((2, 3), 4), ((2, 3), 70), ((5,), 30)], ids=str)
+@pytest.mark.parametrize(("leading", "side"), [((), 4), ((2, 3), 70)], ids=str)
 def test_each_equals_numpys_in_every_batch(name, leading, side):
     matrix, right = positive_and_right(*leading, side=side)
     ours, theirs = ROWS[name]

@@ -1,7 +1,6 @@
 """Process-wide settings."""
 
 import os
-import subprocess
 import sys
 
 import jax
@@ -46,26 +45,6 @@ def test_devices_with_which_jax_has_begun_stay():
     assert runtime.use_cpu_devices(there) == there
     assert runtime.use_cpu_devices(there + 1) == there
     assert len(jax.devices("cpu")) == there
-
-
-BEGUN = """
-import sys
-import jax
-jax.config.update("jax_num_cpu_devices", 2)
-jax.devices()
-from jaxdis.cli import main
-sys.exit(main(["show", sys.argv[1]]))
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="chooses a core")
-def test_a_command_runs_where_jax_has_begun_with_other_devices(tmp_path):
-    values = np.random.default_rng(0).integers(0, 3, (60, 2))
-    np.savez(tmp_path / "codes.npz", codes=values.astype(np.float32), factors=values)
-    core = min(os.sched_getaffinity(0))
-    before = f"import os; os.sched_setaffinity(0, {{{core}}})\n"
-    command = [sys.executable, "-c", before + BEGUN, str(tmp_path / "codes.npz")]
-    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
 
 
 @pytest.fixture
@@ -128,15 +107,11 @@ def homeless():
     raise RuntimeError("Could not determine home directory.")
 
 
-@pytest.fixture
-def without_home(monkeypatch):
+def test_without_a_home_programs_are_not_kept_and_a_warning_names_the_variable(monkeypatch):
     """As in a container whose user has no entry in the table of users."""
     for name in ("JAXDIS_CACHE", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("jaxdis._core.runtime.Path.home", homeless)
-
-
-def test_without_a_home_programs_are_not_kept_and_a_warning_names_the_variable(without_home):
     with pytest.warns(UserWarning, match="compiled programs are not kept: JAXDIS_CACHE: must be a folder"):
         assert runtime.use_compilation_cache() is None
     with pytest.raises(OSError, match="JAXDIS_CACHE: must be a folder for caches"):
@@ -150,22 +125,3 @@ def test_a_home_that_cannot_be_written_is_as_good_as_none(monkeypatch, tmp_path)
         assert runtime.use_compilation_cache() is None
     with pytest.raises(OSError, match="cache: must be a folder that can be written"):
         runtime.use_compilation_cache(tmp_path / "file" / "below")
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no such users elsewhere")
-def test_a_command_in_a_container_without_home(tmp_path):
-    """A user without a name, a home or a folder to write caches to."""
-    program = (
-        "import pathlib, sys\n"
-        "def homeless(): raise RuntimeError('Could not determine home directory.')\n"
-        "pathlib.Path.home = homeless\n"
-        "from jaxdis.cli import main\n"
-        f"sys.exit(main(['study', 'status', 'quickstart', '--out', {str(tmp_path)!r}]))"
-    )
-    hidden = ("HOME", "JAXDIS_CACHE", "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR")
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert "JAXDIS_CACHE" in done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("jaxdis: out: must be the folder of a study")

@@ -65,14 +65,6 @@ def test_empty_costs():
     np.testing.assert_array_equal(found.row, [-1, -1, -1])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_vmapped_equals_looped(method):
-    costs = np.random.default_rng(1).normal(size=(4, 5, 8)).astype(np.float32)
-    batched = jax.jit(jax.vmap(lambda cost: assign(cost, method=method).column))(costs)
-    for member in range(4):
-        np.testing.assert_array_equal(batched[member], assign(costs[member], method=method).column)
-
-
 TWO_DEVICES = """
 import jax
 jax.config.update("jax_num_cpu_devices", 2)

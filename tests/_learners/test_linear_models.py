@@ -35,20 +35,6 @@ def samples():
     return codes[:3000], values[:3000], codes[3000:], values[3000:]
 
 
-@pytest.mark.parametrize("inverse_penalty", [1.0, 0.01])
-def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
-    codes, values, held_out, truth = samples
-    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, SIZES, inverse_penalty=inverse_penalty))
-    model = fit(codes, np.asarray(values, np.int32))
-    chosen = np.asarray(predict(model, held_out, SIZES))
-    likelihood = np.asarray(log_probabilities(model, held_out, SIZES))
-    for j, part in enumerate(Groups.of(SIZES).slices()):
-        oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=5000).fit(codes, values[:, j])
-        expected = oracle.predict_proba(held_out)
-        np.testing.assert_allclose(np.exp(likelihood[:, part]), expected, atol=1e-3)
-        assert (chosen[:, j] == truth[:, j]).mean() == pytest.approx(oracle.score(held_out, truth[:, j]), abs=2e-3)
-
-
 @functools.partial(jax.jit, static_argnums=2)
 def fit_classes(codes, classes, sizes, inverse_penalty):
     return logistic.fit_logistic(codes, classes, sizes, inverse_penalty=inverse_penalty)
@@ -63,15 +49,11 @@ def test_with_more_codes_than_samples_the_optimum_is_reached(inverse_penalty):
     codes = (rng.normal(size=(60, 300)) + 0.3 * classes).astype(np.float32)
     codes[:, :2] *= 30
 
-    def objective(coefficients, intercepts):
-        logits = codes.astype(float) @ np.asarray(coefficients, float) + np.asarray(intercepts, float)
-        losses = logsumexp(logits, axis=1) - logits[np.arange(60), classes[:, 0]]
-        return inverse_penalty * losses.sum() + (np.asarray(coefficients, float) ** 2).sum() / 2
-
     model = fit_classes(codes, np.asarray(classes, np.int32), (4,), np.float32(inverse_penalty))
     solver = LogisticRegression(C=inverse_penalty, solver="newton-cg", tol=1e-8, max_iter=1000)
     oracle = solver.fit(codes.astype(float), classes[:, 0])
-    assert objective(*model) <= (1 + 1e-6) * objective(oracle.coef_.T, oracle.intercept_)
+    best = objective(codes, classes[:, 0], oracle.coef_.T, oracle.intercept_, inverse_penalty)
+    assert objective(codes, classes[:, 0], *map(np.asarray, model), inverse_penalty) <= (1 + 1e-6) * best
     found = np.exp(log_probabilities(model, codes, (4,)))
     np.testing.assert_allclose(found, oracle.predict_proba(codes), atol=1e-3)
 
@@ -97,14 +79,6 @@ def test_classes_that_do_not_occur_are_never_predicted():
     oracle = LogisticRegression(C=0.01, solver="newton-cg", tol=1e-8).fit(codes.astype(float), classes[:, 0])
     found = np.exp(log_probabilities(model, codes, (4,)))
     np.testing.assert_allclose(found[:, :2], oracle.predict_proba(codes), atol=1e-4)
-
-
-def test_separable_classes_stay_finite():
-    codes = np.linspace(-1, 1, 660, dtype=np.float32)[:, None]
-    classes = (codes > 0).astype(np.int32)
-    model = fit_classes(codes, classes, (2,), np.float32(1e4))
-    assert np.isfinite(model.coefficients).all()
-    assert (np.asarray(predict(model, codes, (2,))) == classes).all()
 
 
 @pytest.mark.parametrize("values", [None, 200, 4, 1])
@@ -236,29 +210,12 @@ def test_targets_that_share_a_penalty_have_the_one_that_is_best_for_all():
     assert path.model.weights[0, 1] != 0
 
 
-@pytest.mark.parametrize("penalty", [0.001, 0.02, 0.5])
-def test_lasso_equals_sklearn(samples, penalty):
-    codes, values, _, _ = samples
-    targets = np.asarray(standardized(np.asarray(values, np.float32)))
-    found = lasso(codes, targets, np.float32(penalty))
-    oracle = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(codes.astype(float), targets.astype(float))
-    np.testing.assert_allclose(found, oracle.coef_.T, atol=1e-4)
-
-
 def test_lasso_does_not_stop_early_where_units_are_large_or_small(samples):
     codes, values, _, _ = samples
     targets = np.asarray(standardized(np.asarray(values, np.float32)))
     plain = lasso(codes, targets, np.float32(0.02))
     scaled = lasso(1024 * codes, targets / 1024, np.float32(0.02))  # coefficients of some 1e-7
     np.testing.assert_allclose(1024 * 1024 * np.asarray(scaled), plain, atol=1e-5)
-
-
-def test_lasso_of_constant_and_duplicate_columns_is_finite(samples):
-    codes, values, _, _ = samples
-    inputs = np.c_[codes[:, :2], np.zeros(3000), codes[:, :3]].astype(np.float32)
-    found = np.asarray(lasso(inputs, standardized(np.asarray(values, np.float32)), np.float32(0.02)))
-    assert np.isfinite(found).all()
-    assert (found[2] == 0).all()
 
 
 def test_sap_reads_the_squared_correlation_of_a_continuous_factor(samples):
@@ -276,11 +233,9 @@ def test_threshold_accuracy_by_hand():
     factors = Factors.of([0, 0, 0, 1, 1, 1, 1, 1])
     # Two bins of four: three zeros against one, and four ones.
     assert compiled_whole(threshold_accuracy)(codes, factors).strength[0, 0] == pytest.approx(7 / 8)
-
-
-def test_several_intervals_may_name_the_same_class():
-    codes, factors = np.arange(8, dtype=np.float32)[:, None], Factors.of([0, 0, 0, 0, 0, 0, 1, 1])
-    assert compiled_whole(threshold_accuracy)(codes, factors, bins=4).strength[0, 0] == 1
+    # Several bins may name the same class.
+    rare = Factors.of([0, 0, 0, 0, 0, 0, 1, 1])
+    assert compiled_whole(threshold_accuracy)(codes, rare, bins=4).strength[0, 0] == 1
 
 
 def reference_explicitness(codes, values, held_out, truth, ovr):
@@ -321,14 +276,6 @@ def test_explicitness_counts_the_classes_that_the_test_set_holds(samples):
     assert 0.5 < scores.part("explicitness.per_factor")[2] <= 1
 
 
-def test_explicitness_of_independent_codes_is_chance(samples):
-    codes, values, _, _ = samples
-    rng = np.random.default_rng(7)
-    noise = rng.normal(size=(20, *codes.shape)).astype(np.float32)
-    scores = evaluate(noise, Factors.of(values, SIZES), "explicitness")["explicitness"]
-    assert abs(scores.mean() - 0.5) < 4 * scores.std() / np.sqrt(20)
-
-
 def test_each_factor_is_fitted_as_if_it_were_alone(samples):
     """Penalties of 10⁴ and 0.01 in one program: the bound of one factor must not stop the other."""
     codes, values, _, _ = samples
@@ -350,7 +297,7 @@ def hard_to_fit():
     return np.asarray(standardized(np.asarray(codes, np.float32))), values
 
 
-@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 10.0, 100.0, np.inf])
+@pytest.mark.parametrize("inverse_penalty", [0.01, np.inf])
 def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_penalty):
     codes, values = hard_to_fit()
     model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3, 12), inverse_penalty=inverse_penalty))(
@@ -388,7 +335,7 @@ def cycling(n):
     return np.arange(n) % max(len(inputs), 3)
 
 
-@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("inverse_penalty", [0.01, 100.0])
 @pytest.mark.parametrize("order", ["sorted", "cycling", "rare"])
 def test_where_few_samples_mislead_the_optimum_is_reached(order, inverse_penalty):
     n, rng = 7000, np.random.default_rng(3)
@@ -439,7 +386,7 @@ def test_many_codes_reach_the_optimum_of_scikit_learn(n, d):
         basis, coordinates = np.linalg.qr(codes.T.astype(float)) if d > n else (np.eye(d), codes.T.astype(float))
         # There may be as many coordinates as samples, but fewer directions.
         solver = {"solver": "newton-cg", "tol": 1e-8} if d > n else {"solver": "newton-cholesky", "tol": 1e-7}
-        for inverse_penalty in (0.01, 1.0, 100.0):
+        for inverse_penalty in (0.01, 100.0):
             model = fit(codes, values.astype(np.int32), np.float32(inverse_penalty))
             for part, classes in zip(Groups.of(sizes).slices(), values.T, strict=True):
                 oracle = LogisticRegression(C=inverse_penalty, max_iter=1000, **solver).fit(coordinates.T, classes)
@@ -451,7 +398,7 @@ def test_many_codes_reach_the_optimum_of_scikit_learn(n, d):
                 assert found - best <= share * best + 3e-8 * n, (regime, inverse_penalty)
 
 
-@pytest.mark.parametrize(("inverse_penalty", "coupled"), [(0.01, True), (1.0, True), (100.0, True), (1.0, False)])
+@pytest.mark.parametrize(("inverse_penalty", "coupled"), [(0.01, True), (100.0, True), (1.0, False)])
 def test_directions_that_are_not_told_apart_are_fitted(inverse_penalty, coupled, monkeypatch):
     """Classes differ where codes vary least, beyond the directions from which steps start; a class is rare."""
     fit = fit_classes
@@ -513,31 +460,7 @@ def test_lasso_of_codes_that_nearly_copy_each_other_reaches_the_optimum(apart):
     assert objective(found.astype(float)) <= objective(best) + 1e-8
 
 
-def test_lasso_of_many_correlated_codes_equals_scikit_learn():
-    rng = np.random.default_rng(3)
-    values = rng.integers(0, (3, 6, 40), size=(3000, 3))
-    codes = values / (3, 6, 40) @ rng.normal(size=(3, 40)) + 0.05 * rng.normal(size=(3000, 40))
-    codes, targets = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (codes, values))
-    found = lasso(np.asarray(codes, np.float32), np.asarray(targets, np.float32), 0.02)
-    oracle = Lasso(alpha=0.02, tol=1e-12, max_iter=100_000, precompute=True).fit(codes, targets)
-    np.testing.assert_allclose(found, oracle.coef_.T, atol=5e-5)  # two hundred sweeps were off by 0.019
-
-
-def test_a_masked_code_is_not_in_the_lasso():
-    rng = np.random.default_rng(4)
-    values = rng.integers(0, 5, size=(900, 1))
-    codes = np.concatenate([values, values + rng.normal(size=(900, 1)), rng.normal(size=(900, 1))], axis=1)
-    without = codes * [0, 1, 1]
-    masked, removed = (
-        relate(given[:600], values[:600], "lasso_importance", active=active, test=(given[600:], values[600:]))
-        for given, active in ((codes, [False, True, True]), (without, [True] * 3))
-    )
-    np.testing.assert_allclose(masked.strength, removed.strength, atol=1e-6)
-    np.testing.assert_allclose(masked.fit, removed.fit, atol=1e-6)
-    assert np.asarray(removed.strength)[1, 0] > 0.5
-
-
-@pytest.mark.parametrize("constant", [0.0, 1e-30, 2.5])
+@pytest.mark.parametrize("constant", [0.0, 2.5])
 def test_the_machine_of_a_constant_code_names_the_class_of_the_largest_intercept(constant):
     rng = np.random.default_rng(5)
     classes = rng.choice(3, size=(1500, 1), p=[0.7, 0.2, 0.1])

@@ -9,18 +9,15 @@ import pytest
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
-from jaxdis._core.kernels.order import smallest
 from jaxdis._learners.neighbors import (
     _groups,
     continuous_information,
-    count_nearer,
     discrete_information,
     expected_digamma,
     joint_continuous_information,
     joint_discrete_information,
 )
 from tests.golden_values import arrays, numbers
-from tests.programs import compiled_whole
 
 continuous = jax.jit(continuous_information, static_argnames=("neighbors", "method"))
 discrete = jax.jit(discrete_information, static_argnames=("sizes", "neighbors"))
@@ -30,7 +27,7 @@ joint_discrete = jax.jit(joint_discrete_information, static_argnames=("sizes", "
 
 @pytest.mark.parametrize("method", ["sorted", "brute"])
 @pytest.mark.parametrize("neighbors", [3, 10])
-@pytest.mark.parametrize("rho", ["0.0", "0.3", "0.6", "0.9"])
+@pytest.mark.parametrize("rho", ["0.3", "0.9"])
 def test_gaussians_equal_the_reference_and_lie_by_the_truth(rho, neighbors, method):
     sample = arrays("nearest")[f"gauss_rho{rho}"]
     expected = numbers("nearest")[f"gauss_rho{rho}"]
@@ -138,13 +135,6 @@ def test_classes_of_two_and_three_reach_to_their_farthest_sample():
     assert float(found) == pytest.approx(with_noise(code, classes, 0), abs=3e-4)
 
 
-def test_equal_rows_of_codes_share_their_number():
-    codes = np.random.default_rng(0).integers(-1, 2, (400, 5)).astype(np.float32)
-    codes = np.c_[codes, np.tile(codes[:, :1], 300)]  # a sort by 305 keys at once would compile for minutes
-    _, numbers = np.unique(codes, axis=0, return_inverse=True)
-    np.testing.assert_array_equal(jax.jit(_groups)(codes), numbers.ravel())
-
-
 def test_nothing_is_told_by_a_constant_or_of_one():
     """Shapes are those of the test of rare classes."""
     rng = np.random.default_rng(0)
@@ -153,6 +143,13 @@ def test_nothing_is_told_by_a_constant_or_of_one():
     np.testing.assert_array_equal(discrete(still, classes, sizes=(4,)), 0)
     np.testing.assert_allclose(joint_discrete(still, classes, sizes=(4,)), 0, atol=1e-5)
     np.testing.assert_allclose(discrete(varied, np.zeros_like(classes), sizes=(4,)), 0, atol=1e-5)
+
+
+def test_equal_rows_of_codes_share_their_number():
+    codes = np.random.default_rng(0).integers(-1, 2, (400, 5)).astype(np.float32)
+    codes = np.c_[codes, np.tile(codes[:, :1], 300)]  # a sort by 305 keys at once would compile for minutes
+    _, numbers = np.unique(codes, axis=0, return_inverse=True)
+    np.testing.assert_array_equal(jax.jit(_groups)(codes), numbers.ravel())
 
 
 def test_expected_digamma_is_the_mean_over_orders():
@@ -171,18 +168,7 @@ def test_expected_digamma_is_the_mean_over_orders():
         assert found == pytest.approx(truth, abs=0.01 if inside else 0.006)
 
 
-def test_counts_and_smallest_equal_numpy():
-    rng = np.random.default_rng(1)
-    values = np.sort(rng.integers(0, 50, 333)).astype(np.float32)
-    radius = rng.integers(0, 6, 333).astype(np.float32)
-    apart = np.abs(values[:, None] - values[None, :])
-    for closed in (False, True):
-        expected = (apart <= radius[:, None] if closed else apart < radius[:, None]).sum(axis=1)
-        np.testing.assert_array_equal(compiled_whole(count_nearer)(values, values, radius, closed=closed), expected)
-    np.testing.assert_array_equal(compiled_whole(smallest)(apart, 4), np.sort(apart, axis=1)[:, :4])
-
-
-@pytest.mark.parametrize(("code_grid", "value_grid"), [(0, 0.03), (0, 0.1), (0, 1.0), (0.3, 0.3), (0.1, 0.03)])
+@pytest.mark.parametrize(("code_grid", "value_grid"), [(0, 0.1), (0, 1.0), (0.3, 0.3)])
 def test_values_on_a_grid_are_the_mean_over_noise(code_grid, value_grid):
     """scikit-learn breaks ties by noise. Strict counts leave whole shells of ties out: 0.52 for 0.34 nats."""
     rng = np.random.default_rng(0)

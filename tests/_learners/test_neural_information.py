@@ -23,7 +23,7 @@ def gaussians(rho, seed, n=20_000):
 
 
 @pytest.mark.parametrize("judge", ["held_out", "in_sample"])
-@pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("rho", [0.3, 0.9])
 def test_gaussians_within_five_per_cent(rho, judge):
     truth = -0.5 * math.log(1 - rho**2)
     found = [float(estimate(jax.random.key(s), *gaussians(rho, s), judge=judge).information) for s in range(6)]

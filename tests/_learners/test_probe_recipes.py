@@ -1,6 +1,5 @@
 """The recipe "converged", whose rate falls, against the same probes at a constant rate and over 200 epochs."""
 
-import functools
 from pathlib import Path
 
 import jax
@@ -35,24 +34,19 @@ def functions(n):
     return x, np.stack([products, ordered, ring, x[:, 0] > 2.2], axis=1).astype(np.int32), (4, 40, 15, 2)
 
 
-def wide(n, d=300, sparse=False):
-    codes, classes, sizes = trained(10_000)
+def wide_and_sparse(n, d=300):
+    codes, classes, sizes = trained(n)
     rng = np.random.default_rng(3)
     mixed = codes @ rng.normal(size=(10, d)) + 0.5 * rng.normal(size=(len(codes), d))
-    mixed = np.maximum(mixed - 1, 0) if sparse else mixed
-    kept = np.r_[:n, 10_000:15_000]
-    return mixed[kept].astype(np.float32), classes[kept], sizes
+    return np.maximum(mixed - 1, 0).astype(np.float32), classes, sizes
 
 
+# Of 10,000 samples the recipe takes a quarter of the epochs that it takes of 2,000 and fewer.
 REGIMES = {
-    "trained": (10_000, functools.partial(trained, 10_000)),
-    "trained, few samples": (1500, functools.partial(trained, 1500)),
-    "sixty samples": (60, functools.partial(trained, 60)),
-    "functions": (10_000, functools.partial(functions, 10_000)),
-    "functions, few samples": (2000, functools.partial(functions, 2000)),
-    "wide": (10_000, functools.partial(wide, 10_000)),
-    "wide, few samples": (1500, functools.partial(wide, 1500)),
-    "wide and sparse": (10_000, functools.partial(wide, 10_000, sparse=True)),
+    "trained": (10_000, trained),
+    "sixty samples": (60, trained),
+    "functions": (2000, functions),
+    "wide and sparse": (1500, wide_and_sparse),
 }
 
 
@@ -71,7 +65,7 @@ def accuracies(recipe, codes, classes, sizes, n):
 @pytest.mark.parametrize("name", REGIMES)
 def test_a_falling_rate_is_as_accurate_as_a_constant_one_over_more_epochs(name):
     n, drawn = REGIMES[name]
-    plain, falling = (accuracies(recipe, *drawn(), n) for recipe in (CONSTANT, PRESETS["converged"]))
+    plain, falling = (accuracies(recipe, *drawn(n), n) for recipe in (CONSTANT, PRESETS["converged"]))
     # Accuracies of one factor differ by .002 to .02 between seeds, and their means by as much over the root of three.
     spread = np.sqrt((plain.var(axis=0, ddof=1) + falling.var(axis=0, ddof=1)) / SEEDS)
     assert (falling.mean(axis=0) > plain.mean(axis=0) - 2 * spread - 0.01).all(), (plain.mean(0), falling.mean(0))

@@ -13,18 +13,14 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis._core.platforms import tracing_for
 from jaxdis._learners import splits as finders
 from jaxdis._learners.boosting import accuracy, fit_boosting
 from jaxdis._learners.forest import _most_drawn, fit_forest
-from jaxdis._learners.splits import exact_order
-from jaxdis._learners.trees import Totals, grow
 from jaxdis.data import synthetic
 from jaxdis.data._teapot import Gap
-from jaxdis.relations._learned import PRESETS
 from tests._learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation
 from tests.golden_values import arrays, numbers
 
@@ -66,7 +62,7 @@ def correlation(left, right):
 BINNED = {"products": (0.04, 0.995), "redundant": (0.1, 0.98)}
 
 
-@pytest.mark.parametrize("name", REPRESENTATIONS)
+@pytest.mark.parametrize("name", sorted(set(REPRESENTATIONS) - {"mixture"}))  # which the next test but one judges
 def test_agrees_with_scikit_learn_at_its_defaults(name):
     """Exact splits lie within 0.005 of the mean of five random states, accuracy of every factor included."""
     golden = {part: np.array(found) for part, found in numbers("boosting")["representations"][name].items()}
@@ -83,11 +79,12 @@ def test_agrees_with_scikit_learn_at_its_defaults(name):
 
 
 def test_ranks_a_zoo_as_scikit_learn_does():
-    """Thirty representations, from factors apart to factors turned by 45 degrees in every plane."""
+    """Every second of thirty representations, from factors apart to factors turned by 45 degrees in every plane."""
     golden = numbers("boosting")["graded"]
-    theirs = np.stack([d_and_c(np.array(golden[str(member)]["importance"][0])) for member in range(len(golden))])
+    members = range(0, len(golden), 2)
+    theirs = np.stack([d_and_c(np.array(golden[str(member)]["importance"][0])) for member in members])
     for options in ({}, {"splitter": "histogram"}):
-        own = [d_and_c(ours(*graded(member, FITTED), FITTED, **options)[0]) for member in range(len(golden))]
+        own = [d_and_c(ours(*graded(member, FITTED), FITTED, **options)[0]) for member in members]
         for score in range(2):
             assert spearmanr(theirs[:, score], np.stack(own)[:, score]).statistic > 0.99
 
@@ -138,65 +135,6 @@ def test_classes_long_certain_do_not_move_again(splitter):
     np.testing.assert_allclose(importance, np.eye(2), atol=0.015)
 
 
-def test_runs_that_are_not_walked_hold_no_better_cut():
-    """Every cut of the first three levels against a search through all of them, at many noisy gradients."""
-    rng = np.random.default_rng(0)
-    n, d, c = 1500, 3, 6
-    codes = np.round(rng.normal(size=(n, d)), 2).astype(np.float32)  # ties, also across runs
-    gradient = (rng.random((n, c)) < np.array([0.02, 0.05, 0.1, 0.3, 0.5, 0.5])).astype(np.float32)
-    gradient = gradient - gradient.mean(axis=0) + 0.02 * codes[:, :1]
-    weights = jnp.asarray(rng.choice([0.5, 1, 2], n).astype(np.float32))
-    gradient = jnp.asarray(gradient) * weights[:, None]
-    own = jnp.broadcast_to(jnp.arange(c, dtype=jnp.int32), (n, c))  # gradients of any sign in all columns
-    finder, ranks, _ = exact_order(jnp.asarray(codes), weights, jnp.asarray(codes), own)
-    totals = Totals(gradient.sum(axis=0)[None], jnp.broadcast_to(weights.sum(), (1, c)))
-    priority = jnp.asarray(rng.random((d, 7, c), dtype=np.float32))
-    levels, *_ = jax.jit(lambda *args: grow(finder, *args, 3, priority))(ranks, gradient, totals)
-    for tree in range(c):
-        node = np.zeros(n, int)
-        for splits in levels:
-            child = 2 * node
-            for q in range(len(splits.gain)):
-                inside = node == q
-                best = _best_gain(codes[inside], np.asarray(gradient)[inside, tree], np.asarray(weights)[inside])
-                np.testing.assert_allclose(splits.gain[q, tree], best, rtol=2e-4, atol=1e-5)
-                feature, threshold = int(splits.feature[q, tree]), float(splits.threshold[q, tree])
-                child[inside] += codes[inside, feature] > threshold
-            node = child
-
-
-def _best_gain(codes, gradient, weights):
-    best = 0.0
-    for code in codes.T.astype(np.float64):
-        order = np.argsort(code, kind="stable")
-        left, weight = np.cumsum(gradient[order], dtype=float), np.cumsum(weights[order], dtype=float)
-        cut = np.flatnonzero(np.diff(code[order]) > 0)
-        left, weight, total, whole = left[cut], weight[cut], left[-1:], weight[-1:]
-        gains = (left - weight * total / whole) ** 2 * whole / (weight * (whole - weight))
-        best = max([best, *gains])
-    return best
-
-
-def test_two_classes_grow_one_tree_a_stage_as_in_scikit_learn():
-    codes, values, _ = representation("rotation", 400)
-    values = (values[:, :1] > 0).astype(int)
-    model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(codes[:400], values[:400, 0])
-    found = fit_boosting(*map(jnp.asarray, (codes[:400], values[:400])), (2,), codes[400:], stages=10)
-    # Single samples may fall elsewhere where two splits are equal.
-    assert np.median(np.abs(found.test[:, 0] - model.decision_function(codes[400:]))) < 1e-3
-    np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=0.01)
-
-
-def test_a_class_that_does_not_occur_changes_nothing():
-    """Declared sizes 3 and 5 for the same two and three values."""
-    codes, values, _ = representation("rotation", 300)
-    values, held_out = values[:, :1], codes[300:]
-    found = [fit_boosting(codes[:300], values[:300], (v,), held_out, stages=8) for v in (3, 5)]
-    np.testing.assert_allclose(found[0].importance, found[1].importance, atol=1e-5)
-    assert (found[1].test[:, 3:] < found[1].test[:, :3].min() - 3).all()
-    np.testing.assert_allclose(found[0].test, found[1].test[:, :3], atol=1e-4)
-
-
 def test_regression_agrees_with_scikit_learn():
     codes, values, _ = representation("rotation", 600)
     targets = (values + 0.3 * codes[:, :1]).astype(np.float32) * 1e3 + 5e3
@@ -211,9 +149,9 @@ def test_regression_agrees_with_scikit_learn():
 def test_discrete_and_continuous_factors_fit_together_as_they_do_apart():
     codes, values, _ = representation("rotation", 300)
     mixed = np.c_[values[:, 1], codes[:, 0] ** 2].astype(np.float32)
-    together = ours(codes, mixed, (6, None), 300, stages=5)
+    together = ours(codes, mixed, (6, None), 300, stages=5, depth=1)
     for j, size in enumerate((6, None)):
-        apart = ours(codes, mixed[:, j : j + 1].astype(int if size else np.float32), (size,), 300, stages=5)
+        apart = ours(codes, mixed[:, j : j + 1].astype(int if size else np.float32), (size,), 300, stages=5, depth=1)
         np.testing.assert_allclose(together[0][:, j : j + 1], apart[0], atol=1e-5)
         np.testing.assert_allclose(together[1][j : j + 1], apart[1], atol=1e-5)
 
@@ -238,24 +176,6 @@ def test_weights_agree_with_scikit_learn(splitter):
         np.testing.assert_allclose(found.importance[:, j], model.feature_importances_, atol=0.01)
 
 
-def test_weights_of_one_change_nothing():
-    """Without weights, counts of two children share an integer; with weights they are summed apart."""
-    codes, values, sizes = representation("rotation", 300)
-    arguments = (codes[:300], values[:300], sizes, codes[300:])
-    plain, weighted = (
-        fit_boosting(*arguments, stages=5, splitter="histogram", weights=weights) for weights in (None, jnp.ones(300))
-    )
-    np.testing.assert_allclose(plain.importance, weighted.importance, atol=1e-5)
-    np.testing.assert_allclose(plain.test, weighted.test, atol=1e-5)
-
-
-def test_as_many_bins_as_samples_are_exact():
-    codes, values, sizes = representation("rotation", 200)
-    exact = ours(codes, values, sizes, 200, stages=5)
-    binned = ours(codes, values, sizes, 200, stages=5, splitter="histogram", max_bins=2000)
-    assert correlation(binned[0], exact[0]) > 0.999  # equal splits are drawn for anew
-
-
 @pytest.mark.parametrize("splitter", ["exact", "histogram"])
 def test_many_samples_with_one_value_are_counted_alike_by_all_forms(splitter):
     """Such as thousands of samples in one bin, whose sums leave the integers that float32 holds."""
@@ -267,7 +187,7 @@ def test_many_samples_with_one_value_are_counted_alike_by_all_forms(splitter):
     found = []
     for platform, deterministic in (("cpu", False), ("gpu", False), ("gpu", True), ("tpu", False)):
         with tracing_for(platform, deterministic):
-            boosted = fit_boosting(codes, values, (3, 4), codes[:9], splitter=splitter, stages=5)
+            boosted = fit_boosting(codes, values, (3, 4), codes[:9], splitter=splitter, stages=5, depth=2)
         found.append((boosted.importance, boosted.train[:, :7], boosted.test[:, :7]))
     for boosted in found[1:]:
         for part, expected in zip(boosted, found[0], strict=True):
@@ -340,12 +260,9 @@ def test_degenerate_input_is_legal(learner, kind):
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_two_samples_are_legal(learner):
     codes, values = np.array([[0.0, 1], [1, 1]], np.float32), np.array([[0], [1]])
-    found = relate(codes, values, codes, values, (2,), **{**LEARNERS[learner], **_without_bootstrap(learner)})
+    every_sample = {"bootstrap": False} if "forest" in learner else {}
+    found = relate(codes, values, codes, values, (2,), **LEARNERS[learner], **every_sample)
     np.testing.assert_allclose(found.strength[:, 0], [1, 0], atol=1e-6)
-
-
-def _without_bootstrap(learner):
-    return {"bootstrap": False} if "forest" in learner else {}
 
 
 @pytest.mark.parametrize("criterion", ["variance", "gini", "entropy"])
@@ -396,15 +313,6 @@ def test_forest_of_continuous_factors_agrees_with_the_recorded_one():
     np.testing.assert_allclose(1 - np.asarray(found.fit), golden["test_nrmse"], atol=0.02)
 
 
-def test_one_tree_without_bootstrap_is_scikit_learns():
-    codes, values, sizes = representation("rotation", 200)
-    options = {"trees": 1, "depth": 4, "bootstrap": False, "choose_depth": False, "max_bins": 2000}
-    found, _ = ours(codes, values, sizes, 200, name="random_forest", **options)
-    for j in range(len(sizes)):
-        tree = DecisionTreeRegressor(max_depth=4, random_state=0).fit(codes[:200], values[:200, j])
-        np.testing.assert_allclose(found[:, j], tree.feature_importances_, atol=0.01)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_trees_by_histograms_are_the_same_in_blocks_of_codes(weighted, monkeypatch):
     """Of three blocks for seven codes, the last is filled up; two codes have ties, one is constant."""
@@ -452,35 +360,10 @@ def test_depth_chosen_on_unseen_samples_does_not_overfit():
 def test_a_key_decides_a_forest():
     codes, values, sizes = representation("rotation", 200)
     factors, test = Factors.of(values[:200], sizes), Sample(codes[200:], Factors.of(values[200:], sizes))
-    spec = RELATIONS["random_forest"].with_options(trees=3, depth=3)
+    spec = RELATIONS["random_forest"].with_options(trees=3, depth=1)
     one, same, other = (spec(jax.random.key(s), codes[:200], factors, test=test) for s in (0, 0, 1))
     np.testing.assert_array_equal(one.strength, same.strength)
     assert np.abs(one.strength - other.strength).max() > 1e-3
-
-
-def test_ranks_representations_as_scikit_learn_does():
-    """Identity to rotation in eight steps."""
-    rng = np.random.default_rng(0)
-    n, sizes = 300, (3, 6)
-    values = np.stack([rng.integers(0, size, n) for size in sizes], axis=1)
-    scaled = values / (np.array(sizes) - 1) * 2 - 1
-    theirs, own = [], []
-    for angle in np.linspace(0, np.pi / 4, 8):
-        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-        codes = (scaled @ turn + 0.2 * rng.normal(size=(n, 2))).astype(np.float32)
-        theirs.append(d_and_c(reference(codes, values, 250, 10)[0])[0])
-        own.append(d_and_c(ours(codes, values, sizes, 250, stages=10)[0])[0])
-    assert spearmanr(theirs, own).statistic > 0.97
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_relations_that_run(name):
-    codes, values, sizes = representation("rotation", 60)
-    options = PRESETS[name].all_options
-    fewer = {"stages": 2} if "stages" in options else {"trees": 2, "depth": 3}
-    test = Sample(codes[60:], Factors.of(values[60:], sizes))
-    found = _relate(PRESETS[name].with_options(**fewer), codes[:60], Factors.of(values[:60], sizes), test)
-    np.testing.assert_allclose(np.asarray(found.strength).sum(axis=0), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize(("offset", "unit"), [(100, 1), (10_000, 1), (0, 1e-5), (0, 1e6)])
@@ -500,9 +383,16 @@ def test_forests_do_not_depend_on_the_offset_and_unit_of_their_targets(offset, u
 def test_few_samples_agree_with_scikit_learn():
     """Late stages have gradients of 1e-4 and less, whose gains an absolute resolution took for equal."""
     rng = np.random.default_rng(1)
+
+    def noisy(n):
+        values = rng.integers(0, 3, n).astype(np.int32)
+        return np.stack([values + 0.8 * rng.normal(size=n), *rng.normal(size=(5, n))], axis=1).astype(
+            np.float32
+        ), values
+
     found, expected, spread = [], [], []
     for _ in range(6):
-        codes, values, held_out, truth = (array for half in (30, 600) for array in noisy(rng, half))
+        (codes, values), (held_out, truth) = noisy(30), noisy(600)
         scores = fit_boosting(codes, values[:, None], (3,), held_out).test
         found.append(float(accuracy(scores, truth[:, None], (3,))[0]))
         states = [
@@ -513,9 +403,3 @@ def test_few_samples_agree_with_scikit_learn():
         spread.append(np.std(states))
     # Random choices of codes in late stages cost or gave 0.05 to 0.07.
     assert np.mean(found) == pytest.approx(np.mean(expected), abs=0.012 + np.mean(spread))
-
-
-def noisy(rng, n):
-    values = rng.integers(0, 3, n).astype(np.int32)
-    codes = np.stack([values + 0.8 * rng.normal(size=n), *rng.normal(size=(5, n))], axis=1)
-    return codes.astype(np.float32), values

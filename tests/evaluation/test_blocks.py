@@ -1,15 +1,19 @@
-"""Wide codes are read in blocks, in memory or on disk, with the scores of all codes at once."""
+"""Wide codes are read in blocks, by relations and evaluations, in memory or on disk, with the numbers of the whole."""
 
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 import scipy.sparse
 from jax.experimental.sparse import BCOO
 
-from jaxdis import Factors, evaluate, relate
+from jaxdis import RELATIONS, Factors, evaluate, relate
 from jaxdis.evaluation import _inputs, _member
+from jaxdis.factors import Sample
+from jaxdis.relations import _relation
+from tests.metrics.test_contracts import assert_same
 
 SIZES = (3, 4)
 METRICS = ("mig", "modularity", "sap_r2", "mcc")
@@ -28,18 +32,11 @@ def in_blocks(monkeypatch, codes, factors, metrics, block=15, **arguments):
     return evaluate(codes, factors, metrics, **arguments)
 
 
-def assert_same(found, whole):
-    assert list(found) == list(whole)
-    assert found.parts.keys() == whole.parts.keys()
-    for name, part in (*whole.items(), *whole.parts.items()):
-        np.testing.assert_allclose({**found, **found.parts}[name], part, atol=2e-6, err_msg=name)
-
-
 def test_metrics_of_relations(monkeypatch):
     codes, factors = samples(members=2)
     active = np.arange(40) % 7 != 0
     whole = evaluate(codes, factors, METRICS, active=active)
-    assert_same(in_blocks(monkeypatch, codes, factors, METRICS, active=active), whole)
+    assert_same(in_blocks(monkeypatch, codes, factors, METRICS, active=active), whole, atol=2e-6)
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -48,7 +45,7 @@ def test_metrics_with_held_out_samples(monkeypatch, held_out):
     test = (codes[0] + 0.1, factors) if held_out else None
     metrics = ("sap", "snc", "mig_ksg", "rmig", "jemmig")
     whole = evaluate(codes[0], factors, metrics, test=test)
-    assert_same(in_blocks(monkeypatch, codes[0], factors, metrics, test=test), whole)
+    assert_same(in_blocks(monkeypatch, codes[0], factors, metrics, test=test), whole, atol=2e-6)
 
 
 @pytest.mark.parametrize("place", ["train", "test"])
@@ -81,7 +78,7 @@ def test_codes_on_disk(monkeypatch, tmp_path):
     codes, factors = samples()
     np.save(tmp_path / "codes.npy", codes[0])
     stored = np.load(tmp_path / "codes.npy", mmap_mode="r")
-    assert_same(in_blocks(monkeypatch, stored, factors, "mig"), evaluate(codes[0], factors, "mig"))
+    assert_same(in_blocks(monkeypatch, stored, factors, "mig"), evaluate(codes[0], factors, "mig"), atol=2e-6)
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -92,14 +89,14 @@ def test_sparse_codes(monkeypatch, form, stored):
     sparse = getattr(scipy.sparse, form)(codes)
     monkeypatch.setattr(_inputs, "IN_MEMORY", 0 if stored else 1 << 28)
     monkeypatch.setattr(_inputs, "AT_ONCE", 4 * 40 * 7)
-    assert_same(evaluate(sparse, factors, "mig"), evaluate(codes, factors, "mig"))
+    assert_same(evaluate(sparse, factors, "mig"), evaluate(codes, factors, "mig"), atol=2e-6)
 
 
 def test_sparse_codes_with_explicit_zeros():
     codes, factors = samples()
     sparse = scipy.sparse.csr_array(codes[0])
     sparse.data[::3] = 0
-    assert_same(evaluate(sparse, factors, "mig"), evaluate(sparse.toarray(), factors, "mig"))
+    assert_same(evaluate(sparse, factors, "mig"), evaluate(sparse.toarray(), factors, "mig"), atol=2e-6)
     with pytest.raises(ValueError, match="codes: must be real numbers, got dtype complex64"):
         evaluate(sparse.astype(np.complex64), factors, "mig")
     with pytest.raises(ValueError, match="codes: must have at least one member and one code"):
@@ -153,7 +150,44 @@ def test_bcoo_codes(monkeypatch, stored):
     padding = np.tile(codes.shape, (5, 1))
     data = np.concatenate([codes[codes != 0], np.ones(5, np.float32)])
     padded = BCOO((data, np.concatenate([places, padding])), shape=codes.shape)
-    assert_same(evaluate(padded, factors, "mig"), evaluate(codes, factors, "mig"))
+    assert_same(evaluate(padded, factors, "mig"), evaluate(codes, factors, "mig"), atol=2e-6)
     batched = BCOO((np.ones((200, 1)), np.zeros((200, 1, 1), np.int32)), shape=codes.shape)
     with pytest.raises(ValueError, match=r"codes: must be BCOO \[n, d\] with sparse axes alone, got \(200, 40\) with"):
         evaluate(batched, factors, "mig")
+
+
+OF_THREE = (3, 4, 10)
+ALONE = [name for name, spec in RELATIONS.items() if hasattr(spec.function, "rows_alone")]
+
+
+def sample_of_three(seed, n, d):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, OF_THREE, (n, len(OF_THREE)))
+    codes = rng.normal(size=(n, d)) + values[:, rng.integers(0, len(OF_THREE), d)]
+    codes[:, 7] = 0
+    return Sample(codes.astype(np.float32), Factors.of(values, OF_THREE))
+
+
+def related(name, monkeypatch, block_numbers):
+    monkeypatch.setattr(_relation, "BLOCK_NUMBERS", block_numbers)
+    spec, (codes, factors, *_) = RELATIONS[name], sample_of_three(0, 200, 150)
+    arrays = {"test": sample_of_three(1, 100, 150)} if spec.reads.test else {}
+    arrays |= {"active": np.arange(150) != 5} if spec.reads.active else {}
+    arrays |= {"variances": np.full((200, 150), 0.1, np.float32)} if spec.reads.variances else {}
+    return jax.jit(lambda codes, arrays: spec(codes, factors, **arrays))(codes, arrays)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_blocks_of_codes_have_the_numbers_of_the_whole(name, monkeypatch):
+    whole, blocks = (related(name, monkeypatch, numbers) for numbers in (1 << 23, 64 * 200))
+    for field in ("strength", "ceiling", "code_ceiling", "active"):
+        # Counts are the same; tables of other shapes may be summed in another order.
+        atol = 1e-6 if name.startswith("mutual") else 0
+        np.testing.assert_allclose(getattr(blocks, field), getattr(whole, field), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(
+    ("sample_of_three", "codes", "width"), [(10_000, 10, 10), (10_000, 1000, 500), (10**7, 100, 50), (10, 16_384, 8192)]
+)
+def test_width_of_a_block(sample_of_three, codes, width):
+    assert _relation.width_of(sample_of_three, codes) == width

@@ -98,12 +98,6 @@ def test_sets_without_a_number_are_named_and_never_the_best(tmp_path, capsys):
     assert both == "mig: no score in a and b is a number"
 
 
-def test_scores_without_spread():
-    same, other = {"mig": [0.5] * 3}, {"mig": [0.75] * 3}
-    assert jaxdis.compare(same, same).rows[0].p == 1.0
-    assert jaxdis.compare(same, other).rows[0].p == 0.0
-
-
 @pytest.mark.parametrize(
     ("a", "b", "how", "message"),
     [
@@ -248,25 +242,23 @@ def test_two_representations_of_the_same_samples_are_compared_by_replicates():
         jaxdis.compare(near, jaxdis.evaluate(codes[1], factors, "mig", 1, bootstrap=50))
 
 
-@pytest.mark.parametrize("paired", [None, "seed"])
-def test_of_many_sets_that_do_not_differ_few_families_hold_a_finding(paired):
+def test_of_many_sets_that_do_not_differ_few_families_hold_a_finding():
     """Six sets of five members, in 300 comparisons of one column: the best is chosen after the fact."""
     draws, families = np.random.default_rng(0), 0
     for _ in range(300):
-        sets = [{"seed": np.arange(5), "m": draws.normal(0, spread, 5)} for spread in (1, 1, 1, 1, 3, 3)]
-        families += min(row.adjusted for row in jaxdis.compare(*sets, paired=paired).rows) < 0.05
+        sets = [{"m": draws.normal(0, spread, 5)} for spread in (1, 1, 1, 1, 3, 3)]
+        families += min(row.adjusted for row in jaxdis.compare(*sets).rows) < 0.05
     assert families / 300 <= 0.05 + 3 * 0.0126
 
 
-@pytest.mark.parametrize("count", [3, 5, 10])
-@pytest.mark.parametrize("spread", [1.0, 3.0])
+@pytest.mark.parametrize("count", [3, 10])
 @pytest.mark.parametrize("paired", [None, "seed"])
-def test_sets_that_do_not_differ_are_told_apart_as_often_as_promised(count, spread, paired):
+def test_sets_that_do_not_differ_are_told_apart_as_often_as_promised(count, paired):
     """Of 31 columns, in 60 comparisons: false findings, families with one, and intervals that miss 0."""
     draws, found = np.random.default_rng(count), []
     for _ in range(60):
-        seeds, scale = {"seed": np.arange(count)}, (1.0, spread)
-        sets = [seeds | {f"m{i}": draws.normal(0, s, count) for i in range(31)} for s in scale]
+        seeds = {"seed": np.arange(count)}
+        sets = [seeds | {f"m{i}": draws.normal(0, spread, count) for i in range(31)} for spread in (1.0, 3.0)]
         found.append(jaxdis.compare(*sets, paired=paired).rows)
     p = np.array([[row.p for row in rows] for rows in found])
     assert 0.03 < (p < 0.05).mean() < 0.07  # 1,860 tests: two standard deviations are 0.01; Welch's is not exact
@@ -307,6 +299,7 @@ def test_gaps_and_ranks_that_differ_by_rounding_are_equal():
     shifted = {**first, "mig": first["mig"] + 0.1}
     (row,) = jaxdis.compare(first, shifted, paired="seed").rows
     assert (row.p, row.effect, row.low) == (0, math.inf, row.high)
+    assert jaxdis.compare({"mig": [0.5] * 3}, {"mig": [0.75] * 3}).rows[0].p == 0
     thrice = [{"data": ["a"] * count + ["b"] * 3, "mig": np.full(count + 3, 0.3)} for count in (3, 6, 10)]
     (ranks,) = jaxdis.compare(*thrice, across="data").ranks
     assert set(ranks.ranks.values()) == {2.0}

@@ -1,18 +1,23 @@
-"""Formulas of bytes against the analysis of the compiler, and of seconds against the forms that they have."""
+"""Formulas of bytes against the compiler's analysis, of seconds against their forms; what does not fit is refused."""
 
 import dataclasses
+import logging
+import subprocess
+import sys
 
 import jax
 import numpy as np
 import pytest
 
 from benchmarks.measure_seconds import FEW_SIZES, TEN_CODES, fitted_few, sources
-from jaxdis import METRICS
-from jaxdis._core import executor
+from jaxdis import METRICS, evaluate
+from jaxdis._core import executor, resources
 from jaxdis.cli._listing import rows_of
+from jaxdis.evaluation import _costs
 from jaxdis.evaluation._costs import (
     FEW_CODES,
     USUAL,
+    Load,
     Seconds,
     Size,
     _table,
@@ -54,15 +59,17 @@ def compiled_bytes(metric, samples, codes, sizes=SIZES) -> int:
 
 @pytest.mark.parametrize("name", sorted(NAMES - UNCOMPILED))
 def test_bytes_are_those_of_the_compiler(name):
+    """With fewer samples than codes, some functions factor a matrix of samples, and have a formula of their own."""
     metric = sources()[name]
-    for samples, codes in ((10_000, 2500), (2000, 6000), *(((100_000, 10),) if name in MANY_SAMPLES else ())):
+    few = [(2000, 6000)] if f"{name}, few samples" in _table("bytes.json") else []
+    for samples, codes in ((10_000, 2500), *few, *(((100_000, 10),) if name in MANY_SAMPLES else ())):
         size = Size.of(samples, codes, SIZES)
         assert bytes_of(metric.source, size) / compiled_bytes(metric, samples, codes) == pytest.approx(1, abs=0.3)
 
 
 @pytest.mark.parametrize(
     ("samples", "codes", "sizes"),
-    [(10_000, 10, SIZES), (10_000, 4800, SIZES), (2000, 1200, SIZES), (30_000, 300, (4, 10, 10))],
+    [(10_000, 4800, SIZES), (30_000, 300, (4, 10, 10))],
 )
 @pytest.mark.parametrize("name", ["boosted_trees", "downstream_trees"])
 def test_bytes_of_histograms_are_those_of_the_compiler(name, samples, codes, sizes):
@@ -140,3 +147,77 @@ def test_formulas_as_numbers():
     assert bytes_by({"nd": 2.0, "ddk": 3.0}, size) == 4 * (2 * 360 * 10 + 3 * 100 * 2)
     assert bytes_by({"tables": 1.0, "least": 1.0}, size, 7) == 4 * max(10 * 7 * 24, 360 * 10)
     assert Seconds(3.0, 1.0, 2.0, 0.0).of(Size(20_000, 0, 2000, 2, 24)) == pytest.approx(3 * 2 * 4)
+
+
+VALUES = np.arange(200)[:, None] % 2
+CODES = np.random.default_rng(0).normal(size=(200, 30)).astype(np.float32)
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Memory for MIG, and not for total correlation."""
+    size = Size.of(200, 30, (2,))
+    needs = [Load.of(size, CODES.nbytes, 1, batch_size=None, devices=jax.devices()[:1], bootstrap=0) for _ in range(2)]
+    small, large = (run.bytes(METRICS[name]) for run, name in zip(needs, ("mig", "total_correlation"), strict=True))
+    assert small < large
+    monkeypatch.setattr(_costs, "SMALL", 0)
+    monkeypatch.setattr(resources, "free_bytes", lambda device: (small + large) / 2)
+
+
+def test_what_does_not_fit_is_refused_with_what_would(limited):
+    with pytest.raises(
+        ValueError, match=r"metrics: must fit the memory .*, got total_correlation, which needs .*B for"
+    ) as e:
+        evaluate(CODES, VALUES, ("mig", "total_correlation"))
+    assert all(words in str(e.value) for words in ("mig would fit", 'on_memory="skip"', "codes at most"))
+
+
+def test_skipped_metrics_are_missing_with_a_reason(limited):
+    alone = evaluate(CODES, VALUES, "mig")
+    scores = evaluate(CODES, VALUES, ("total_correlation", "mig"), on_memory="skip")
+    assert list(scores.columns) == [*METRIC_COLUMNS, "mig"]
+    assert np.isnan([scores[name] for name in METRIC_COLUMNS]).all()
+    assert scores["mig"] == alone["mig"]
+    assert any("needs" in note and "left out" in note for name, note in scores.notes if name == "total_correlation")
+    zoo = evaluate(np.stack([CODES, CODES]), VALUES, "total_correlation", on_memory="skip")
+    assert zoo["total_correlation"].shape == (2,)
+
+
+METRIC_COLUMNS = (
+    "total_correlation",
+    "total_correlation.wasserstein",
+    "total_correlation.wasserstein_normalized",
+)
+
+
+def test_members_at_once_are_refused_where_one_by_one_would_fit(monkeypatch):
+    size, device = Size.of(200, 30, (2,)), jax.devices()[:1]
+    one = Load.of(size, CODES.nbytes, 8, batch_size=1, devices=device, bootstrap=0).bytes(METRICS["mig"])
+    monkeypatch.setattr(_costs, "SMALL", 0)
+    monkeypatch.setattr(resources, "free_bytes", lambda device: 2 * one)
+    with pytest.raises(ValueError, match="batch_size=1"):
+        evaluate(np.stack([CODES] * 8), VALUES, "mig", batch_size=8, devices=device)
+
+
+def test_a_long_evaluation_is_announced(monkeypatch, caplog):
+    monkeypatch.setattr(_costs, "MANY_SECONDS", 0)
+    with caplog.at_level(logging.WARNING, "jaxdis"):
+        evaluate(CODES, VALUES, "mig")
+    assert "of one CPU core (mig " in caplog.text
+
+
+LIMITED = """
+import resource, numpy as np
+from jaxdis import evaluate
+codes, values = np.ones((1000, 20_000), np.float32), np.arange(1000)[:, None] % 2
+resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
+try:
+    evaluate(codes, values, "dci_lasso")
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_limit_on_the_process():
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True)
+    assert done.stdout.startswith("metrics: must fit the memory that is free, "), done.stderr

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import Factors, evaluate
+from jaxdis import RELATIONS, Factors, evaluate, relate
 from jaxdis.codes import active
+from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._run import shared_by, stages_of
+from jaxdis.metrics._plan import plan_of
 from jaxdis.structured import Structure
 from tests.draws import representations
 
@@ -27,17 +30,13 @@ ONE_ARRAY = "must be one array, got a {} of {}; of means and log-variances give 
         (lambda codes: jaxdis.relate(codes, VALUES, "r2"), "codes"),
         (lambda codes: jaxdis.sample_curve(codes, VALUES, "mig", sizes=[5]), "codes"),
         (active, "posterior"),
+        (lambda codes: jaxdis.evaluate_structured(codes, VALUES, Structure.slots(1, 3, 1, ("x", "y"))), "codes"),
     ],
 )
 def test_several_arrays_are_not_taken_for_a_zoo(call, name):
     for codes in ((CODES, CODES), [CODES[:100], CODES[100:]], [CODES[:40], CODES[40:]], [jnp.asarray(CODES)] * 2):
         with pytest.raises(ValueError, match=f"{name}: " + ONE_ARRAY.format(type(codes).__name__, 2)):
             call(codes)
-
-
-def test_slots_are_one_array_too():
-    with pytest.raises(ValueError, match="codes: " + ONE_ARRAY.format("list", 2)):
-        jaxdis.evaluate_structured([CODES[:, None]] * 2, VALUES, Structure.slots(1, 3, 1, ("x", "y")))
 
 
 def test_lists_of_numbers_and_of_samples_are_arrays():
@@ -99,17 +98,20 @@ def test_held_out_classes_that_training_lacks_are_declared():
     assert np.isfinite(evaluate(CODES, Factors.of(VALUES, (8, 4)), "sap", test=(CODES, held_out))["sap"])
 
 
-@pytest.mark.parametrize("array", [CODES + 0j, CODES.astype(object), np.array([["a", "b", "c"]] * 200)])
-def test_arrays_of_other_things_than_real_numbers_are_refused_by_name(array):
-    with pytest.raises(ValueError, match="codes: must be (real numbers|an array of numbers), got"):
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (CODES + 0j, "real numbers, got"),
+        (np.array([["a", "b", "c"]] * 200), "real numbers, got"),
+        (
+            CODES.astype(object),
+            "an array of numbers, got ndarray of Python objects; convert it by numpy.asarray(…, float)",
+        ),
+    ],
+)
+def test_arrays_of_other_things_than_real_numbers_are_refused_by_name(array, words):
+    with pytest.raises(ValueError, match=re.escape(f"codes: must be {words}")):
         evaluate(array, VALUES, "mig")
-
-
-def test_numbers_that_are_python_objects_come_with_the_remedy():
-    codes = CODES.astype(object)
-    with pytest.raises(ValueError, match=re.escape("ndarray of Python objects; convert it by numpy.asarray(…, float)")):
-        evaluate(codes, VALUES, "mig")
-    assert evaluate(np.asarray(codes, float), VALUES, "mig")["mig"] == evaluate(CODES, VALUES, "mig")["mig"]
 
 
 def test_the_layout_of_memory_changes_nothing():
@@ -154,10 +156,6 @@ def test_codes_that_float32_loses_are_named(role, scale):
         evaluate(codes, VALUES, "sap_r2" if role == "codes" else "sap", test=test)
 
 
-def test_a_constant_code_is_not_out_of_range():
-    evaluate(np.c_[CODES[:, :2], np.zeros(200, np.float32)], VALUES, "mig")  # a warning would be an error
-
-
 def test_values_beyond_float32_are_not_called_infinite():
     with pytest.raises(
         ValueError, match=r"codes: must be numbers that float32 can hold, up to 3\.4e38, got 4\.\d+e\+300"
@@ -187,3 +185,62 @@ def test_what_users_look_at_is_short():
     members = jaxdis.models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=50)
     assert len(repr(members)) < 200
     assert repr(members).startswith("Members(100: {'model': 'beta'")
+
+
+GAPS = np.array([3, 4, 9, 40])
+
+
+def shared_in(metric, factors, test=None, validation=None):
+    """What the members share in a metric's program, which is compiled for the sizes of its factors."""
+    factors = Factors.checked(factors)
+    _, shared, _ = bind(CODES, factors, test=test, validation=validation)
+    (stage,) = stages_of(plan_of(metric))
+    return shared_by(stage, shared)
+
+
+@pytest.mark.parametrize("name", ["mig", "sap", "mig_ksg", "irs", "explicitness"])
+def test_gaps_between_classes_change_nothing(name):
+    plain, gaps = (evaluate(CODES, factors, name) for factors in (VALUES, GAPS[VALUES]))
+    for column in plain:
+        assert gaps[column] == plain[column]
+
+
+@pytest.mark.parametrize("name", ["mcc", "sap_r2", "dci_lasso", "dci_forest"])
+def test_values_keep_their_distances_where_they_are_read_as_values(name):
+    """The correlation of a code with a factor is that of their values, whatever numbers are left out."""
+    factors = shared_in(name, GAPS[VALUES]).factors
+    assert factors.sizes == (10, 41)
+    np.testing.assert_array_equal(np.asarray(factors.values), GAPS[VALUES])
+    assert shared_in(name, Factors.of(GAPS[VALUES], (99, 99))).factors.sizes == (10, 41)
+    if name == "mcc":
+        codes = GAPS[VALUES[:, [0, 1, 0]]].astype(np.float32)
+        assert evaluate(codes, GAPS[VALUES], name)["mcc"] == pytest.approx(1, abs=1e-6)
+
+
+def test_classes_are_those_of_all_roles():
+    """A class that training lacks has the same number in all samples, and counts."""
+    others = (CODES[:50], np.full((50, 2), 60))
+    factors = Factors.of(GAPS[VALUES], (99, 99))
+    shared = shared_in("sap", factors, test=others, validation=(CODES[:50], np.full((50, 2), 3)))
+    assert shared.factors.sizes == shared.test_factors.sizes == shared.validation_factors.sizes == (4, 5)
+    np.testing.assert_array_equal(np.asarray(shared.factors.values), VALUES)
+    np.testing.assert_array_equal(np.asarray(shared.test_factors.values)[0], [3, 4])
+    np.testing.assert_array_equal(np.asarray(shared.validation_factors.values)[0], [0, 0])
+
+
+def test_continuous_factors_stay_beside_numbered_ones():
+    mixed = Factors.of(np.c_[GAPS[VALUES[:, 0]], CODES[:, 1]], (50, None))
+    factors = shared_in("mig", mixed).factors
+    assert factors.sizes == (3, None)
+    np.testing.assert_array_equal(np.asarray(factors.values), np.c_[VALUES[:, 0], CODES[:, 1]].astype(np.float32))
+
+
+def test_a_relation_of_its_own_and_a_function_of_a_user():
+    trees = RELATIONS["boosted_trees"].with_options(splitter="histogram", stages=2, depth=1)
+    plain, gaps = (relate(CODES, factors, trees).strength for factors in (VALUES, GAPS[VALUES]))
+    np.testing.assert_array_equal(plain, gaps)
+
+    def largest(codes, factors):
+        return jaxdis.relations.Relation.of(jax.numpy.full((3, 2), float(max(factors.sizes))), jax.numpy.ones(2))
+
+    assert relate(CODES, GAPS[VALUES], jaxdis.Spec(largest)).strength.max() == 41

@@ -16,11 +16,10 @@ from jaxdis.evaluation._notes import known, notes_of
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._plan import plan_of
-from tests.metrics.test_contracts import quick_if
+from tests.metrics.test_contracts import quick_if, shortened
 from tests.programs import compiled_whole
 
 SIZES, N = (4, 3), 180
-SMALL = {"num_train": 100, "num_eval": 50, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 50)}
 
 
 def nominal(values, sizes=SIZES):
@@ -38,15 +37,12 @@ def renumbered(values):
     return np.stack([np.array([2, 0, 3, 1])[values[:, 0]], np.array([1, 2, 0])[values[:, 1]]], axis=1)
 
 
-def shortened(metric):
-    return metric.with_options(**{name: SMALL[name] for name in SMALL if name in metric.all_options})
-
-
 CODES, VALUES = sample()
 
 
-@pytest.mark.parametrize("name", quick_if(METRICS, {"mig", "mcc", "sap_r2", "r2_linear", "z_max", "irs"}.__contains__))
+@pytest.mark.parametrize("name", ["mig", "mcc", "sap_r2", "r2_linear", "z_max", "irs"])
 def test_no_score_depends_on_how_classes_are_numbered(name):
+    """An evaluation numbers classes anew before any metric sees them."""
     metric = {"x": shortened(METRICS[name])}
     scores, moved = (evaluate(CODES, nominal(values), metric, 0) for values in (VALUES, renumbered(VALUES)))
     assert list(scores) == list(moved)
@@ -102,15 +98,18 @@ def test_two_classes_have_no_order_to_lose():
     assert scores.part("r2.per_factor")[0] == pytest.approx(scores.part("r2.per_factor")[1])
 
 
+TRAIN, TEST = np.arange(N) % 3 > 0, np.arange(N) % 3 == 0
+CENTER, SCALE = CODES[TRAIN].mean(axis=0), CODES[TRAIN].std(axis=0)
+INPUTS, OTHERS = ((CODES[rows].astype(float) - CENTER) / SCALE for rows in (TRAIN, TEST))
+
+
 def test_linear_predictions_are_those_of_indicators():
-    train, test = np.arange(N) % 3 > 0, np.arange(N) % 3 == 0
-    given = (CODES[test], nominal(VALUES[test]))
-    scores = evaluate(CODES[train], nominal(VALUES[train]), ("r2_linear", "mcc_linear"), 0, test=given)
-    center, scale = CODES[train].mean(axis=0), CODES[train].std(axis=0)
-    inputs, others = ((codes - center) / scale for codes in (CODES[train].astype(float), CODES[test].astype(float)))
+    scores = evaluate(
+        CODES[TRAIN], nominal(VALUES[TRAIN]), ("r2_linear", "mcc_linear"), 0, test=(CODES[TEST], nominal(VALUES[TEST]))
+    )
     for j, size in enumerate(SIZES):
-        hot, truth = np.eye(size)[VALUES[train, j]], np.eye(size)[VALUES[test, j]]
-        predicted = Ridge(alpha=1e-4 * len(inputs)).fit(inputs, hot).predict(others)
+        hot, truth = np.eye(size)[VALUES[TRAIN, j]], np.eye(size)[VALUES[TEST, j]]
+        predicted = Ridge(alpha=1e-4 * len(INPUTS)).fit(INPUTS, hot).predict(OTHERS)
         expected = r2_score(truth, predicted, multioutput="variance_weighted")
         assert scores.part("r2_linear.per_factor")[j] == pytest.approx(expected, abs=1e-5)
         apart = [columns - columns.mean(axis=0) for columns in (predicted, truth)]
@@ -119,29 +118,25 @@ def test_linear_predictions_are_those_of_indicators():
 
 
 def test_lasso_weights_are_those_of_indicators():
-    train, test = np.arange(N) % 3 > 0, np.arange(N) % 3 == 0
-    given = (CODES[test], nominal(VALUES[test]))
-    relation = relate(CODES[train], nominal(VALUES[train]), "lasso_importance", 0, test=given)
-    center, scale = CODES[train].mean(axis=0), CODES[train].std(axis=0)
-    inputs, others = ((codes - center) / scale for codes in (CODES[train].astype(float), CODES[test].astype(float)))
+    relation = relate(
+        CODES[TRAIN], nominal(VALUES[TRAIN]), "lasso_importance", 0, test=(CODES[TEST], nominal(VALUES[TEST]))
+    )
     for j, size in enumerate(SIZES):
-        hot, truth = np.eye(size)[VALUES[train, j]], np.eye(size)[VALUES[test, j]]
+        hot, truth = np.eye(size)[VALUES[TRAIN, j]], np.eye(size)[VALUES[TEST, j]]
         spread = hot.std(axis=0)
-        model = Lasso(alpha=0.02, tol=1e-10, max_iter=10**5).fit(inputs, (hot - hot.mean(axis=0)) / spread)
+        model = Lasso(alpha=0.02, tol=1e-10, max_iter=10**5).fit(INPUTS, (hot - hot.mean(axis=0)) / spread)
         expected = (np.abs(model.coef_) * spread[:, None] ** 2).sum(axis=0) / (spread**2).sum()
         np.testing.assert_allclose(relation.strength[:, j], expected, atol=1e-5)
-        wrong = truth - hot.mean(axis=0) - model.predict(others) * spread
+        wrong = truth - hot.mean(axis=0) - model.predict(OTHERS) * spread
         nrmse = np.sqrt((wrong**2).mean(axis=0).sum() / truth.var(axis=0).sum())
         assert relation.fit[j] == pytest.approx(1 - nrmse, abs=1e-5)
 
 
 def test_matched_codes_are_judged_by_the_means_of_training():
-    train, test = np.arange(N) % 3 > 0, np.arange(N) % 3 == 0
-    given = (CODES[test], nominal(VALUES[test]))
-    scores = evaluate(CODES[train], nominal(VALUES[train]), "mcc_test", 0, test=given)
+    scores = evaluate(CODES[TRAIN], nominal(VALUES[TRAIN]), "mcc_test", 0, test=(CODES[TEST], nominal(VALUES[TEST])))
     for j, code in enumerate(scores.part("mcc_test.code")):
-        means = [CODES[train & (VALUES[:, j] == v), code].mean() for v in range(SIZES[j])]
-        expected = abs(np.corrcoef(CODES[test, code], np.array(means)[VALUES[test, j]])[0, 1])
+        means = [CODES[TRAIN & (VALUES[:, j] == v), code].mean() for v in range(SIZES[j])]
+        expected = abs(np.corrcoef(CODES[TEST, code], np.array(means)[VALUES[TEST, j]])[0, 1])
         assert scores.part("mcc_test.per_factor")[j] == pytest.approx(expected, abs=1e-5)
 
 

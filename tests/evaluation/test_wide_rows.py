@@ -20,17 +20,20 @@ from benchmarks.measure_seconds import sources
 from jaxdis import Factors, evaluate
 n, d, sizes, gigabytes, name = json.loads(sys.argv[1])
 metric, rng = sources()[name], np.random.default_rng(0)
+short = {"stages": 5, "depth": 2, "trees": 3, "epochs": 3, "max_epochs": 3}
+metric = metric.with_options(**{option: short[option] for option in short if option in metric.all_options})
 values = rng.integers(0, sizes, (n, len(sizes)))
 codes = rng.normal(size=(n, d)).astype(np.float32)
 codes[:, [5, d - 1]] += 5 * values
 codes[:, 7] = 1
 factors = Factors.of(values, sizes)
 resource.setrlimit(resource.RLIMIT_DATA, (gigabytes << 30,) * 2)
-both = [evaluate(each, factors, {"row": metric}).to_dict() for each in (codes, codes[:, ::-1])]
-print(json.dumps([metric.source.reads.key, *both]))
+# What draws random numbers has others for other places.
+orders = (codes,) if metric.source.reads.key else (codes, codes[:, ::-1])
+print(json.dumps([evaluate(each, factors, {"row": metric}).to_dict() for each in orders]))
 """
-# Takes minutes with as many codes: networks for each pair, or thousands of programs.
-SLOWER = {name for name, row in sources().items() if seconds_of(row.source).of(Size.of(N, D, SIZES)) > 120}
+# Takes a minute with as many codes.
+SLOWER = {name for name, row in sources().items() if seconds_of(row.source).of(Size.of(N, D, SIZES)) > 40}
 
 
 @pytest.mark.parametrize("name", sorted(sources().keys() - SLOWER))
@@ -40,8 +43,7 @@ def test_two_thousand_codes_fit_and_their_order_does_not_matter(name):
         run, capture_output=True, text=True, timeout=900, env={**os.environ, "PYTHONPATH": os.getcwd()}
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    stochastic, found, reversed_codes = json.loads(done.stdout)
-    numbers = np.array([*found.values()], float)
-    assert np.isfinite(numbers).any(), found
-    if not stochastic:
-        np.testing.assert_allclose([*reversed_codes.values()], numbers, atol=2e-3, err_msg=str(found))
+    found, *of_reversed_codes = json.loads(done.stdout)
+    assert np.isfinite(np.array([*found.values()], float)).any(), found
+    for other in of_reversed_codes:
+        np.testing.assert_allclose([*other.values()], [*found.values()], atol=2e-3, err_msg=str(found))

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxdis
 from jaxdis import METRICS, Factors, evaluate
 from tests.metrics.test_contracts import quick_if
 
@@ -110,13 +109,6 @@ def test_arguments_are_those_of_an_evaluation():
     assert METRICS["mcc"](CODES, VALUES, active=active).score == pytest.approx(float(scores["mcc"]), abs=1e-6)
 
 
-def test_groups_may_be_text_or_numbers_with_gaps():
-    named, spread = np.repeat(["u", "v", "w", "x"], 30), np.repeat([7, 2, 90, 40], 30)
-    for groups in (named, spread):
-        expected = evaluate(CODES, VALUES, "r2_linear", 3, groups=groups)["r2_linear"]
-        assert METRICS["r2_linear"](CODES, VALUES, 3, groups=groups).score == pytest.approx(float(expected), abs=1e-5)
-
-
 def test_what_would_be_misread_is_refused():
     table = {"shape": [None, *VALUES[1:, 0].tolist()], "size": VALUES[:, 1].tolist()}
     with pytest.raises(ValueError, match="factors: must have a value in every sample"):
@@ -131,11 +123,3 @@ def test_traced_factors_must_say_their_sizes():
         jax.jit(lambda values: METRICS["mig"](CODES, values).score)(VALUES)
     with pytest.raises(ValueError, match="groups: must be known outside of traced code"):
         jax.jit(lambda groups: METRICS["r2_linear"](CODES, VALUES, groups=groups).score)(np.arange(120))
-
-
-def test_the_list_says_which_rows_are_differentiable(capsys):
-    from jaxdis.cli import main
-
-    main(["list", "metrics", "mcc"])
-    assert "the metric may be a term of a loss" in " ".join(capsys.readouterr().out.split())
-    assert sum(metric.about.differentiable for metric in jaxdis.METRICS.values()) == 15

@@ -1,13 +1,15 @@
-"""SEPIN and INDIN: codes of bits, of which all information is known, and a plain float64 estimate."""
+"""SEPIN, INDIN and UniBound: codes of bits, of which all information is known, and a plain float64 estimate."""
 
 import jax
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from jaxdis import METRICS, evaluate
-from jaxdis.factors import Factors, Sample
+from jaxdis import METRICS, Factors, evaluate
+from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
+from jaxdis.metrics._separation import unibound
+from tests.programs import compiled_whole
 
 NAMES = ("sepin", "wsepin", "indin", "windin")
 LOG2 = np.log(2)
@@ -78,3 +80,31 @@ def test_entropies_are_those_of_a_mixture():
         independent = informative - (entropy([i]) + entropy(rest) - entropy(every))
         expected = (informative, separate, independent)
         np.testing.assert_allclose([part[i] for part in found[:3]], expected, atol=0.1)
+
+
+bounds = compiled_whole(unibound)
+
+
+@pytest.mark.parametrize(
+    ("made_of", "unique", "gap"),
+    [
+        (lambda a, b: (a, b, a), (0, 1), (0, 1)),  # redundant
+        (lambda a, b: (a, b, (a + b) % 100), (0, 0), (1, 1)),  # any two give the third
+        (lambda a, b: (a, b, 0 * a), (1, 1), (1, 1)),
+        (lambda a, b: (0 * a, 0 * a, 0 * a), (0, 0), (0, 0)),
+    ],
+)
+def test_unique_information_in_bits_is_known(made_of, unique, gap):
+    a, b = all_bits(2).T
+    codes = np.stack(made_of(a, b), axis=1).astype(np.float32)
+    factors = np.stack([a, b], axis=1) // 50
+    bound = bounds(jax.random.key(0), codes, Factors.of(factors), variances=np.ones_like(codes))
+    np.testing.assert_allclose(bound.per_factor, unique, atol=0.02)
+    np.testing.assert_allclose(evaluate(codes, factors, "mig").part("mig.per_factor"), gap, atol=1e-5)
+
+
+def test_codes_that_hold_each_factor_twice_have_no_unique_information_given_enough_samples():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 5, (10_000, 4))
+    codes = np.repeat(values, 2, axis=1) + 0.02 * rng.normal(size=(len(values), 8))
+    assert evaluate(codes.astype(np.float32), values, "unibound")["unibound"] < 0.01

@@ -148,7 +148,7 @@ def test_wasserstein_of_codes_that_eigenvectors_almost_solve_takes_no_more_than_
 
 
 @pytest.mark.parametrize("kind", ["few samples", "copies"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(2))
 def test_wasserstein_of_a_singular_covariance(kind, seed):
     """Newton's method alone found other roots: 40 to 1e7 times the variance."""
     rng = np.random.default_rng(seed)

@@ -17,6 +17,7 @@ from jaxdis.relations import _binning as binning
 from jaxdis.relations import _information as information
 from tests.golden_values import arrays, numbers
 from tests.programs import compiled_whole
+from tests.relations.test_binless import calibration_case
 
 # Programs of many small operations.
 equal_width_bins = jax.jit(binning.equal_width_bins, static_argnames="bins")
@@ -119,12 +120,9 @@ def test_equal_count_equals_the_reference(name):
 
 @pytest.mark.parametrize("case", synthetic.CASES)
 def test_thirty_bins_equal_the_reference_on_calibration_cases(case):
-    expected = numbers("calibration")["cases"][case]
-    cells = np.array(expected["cells"])
-    k = expected["num_factors"]
-    rows = np.repeat(cells[:, :-1], cells[:, -1], axis=0)
-    relation = relate(rows[:, k:], Factors.of(rows[:, :k]), RELATIONS["mutual_information"].with_options(bins=30))
-    np.testing.assert_allclose(relation.strength, expected["mi_bins30"], atol=5e-7)
+    relation = relate(*calibration_case(case), RELATIONS["mutual_information"].with_options(bins=30))
+    expected = numbers("calibration")["cases"][case]["mi_bins30"]
+    np.testing.assert_allclose(relation.strength, expected, atol=5e-7)
 
 
 def test_continuous_factors_are_binned_like_the_reference():
@@ -165,17 +163,7 @@ def test_constant_and_one_ulp_codes_are_one_bin():
     assert (np.asarray(number) == 0).all()
 
 
-def test_released_equal_count_dividers_are_sorted_values_at_multiples():
-    codes = np.random.default_rng(0).permutation(60).astype(np.float32)[:, None]
-    ordered = np.sort(codes, axis=0)
-    number = np.asarray(equal_count_bins(ordered, codes, 13, mode="code"))[:, 0]
-    dividers = np.array([m * 60 // 13 for m in range(1, 13)])
-    np.testing.assert_array_equal(number, np.searchsorted(dividers, codes[:, 0], side="right"))
-    assert np.bincount(number).min() >= 60 // 13
-    np.testing.assert_array_equal(number, np.asarray(equal_count_bins(ordered, codes, 13))[:, 0])  # nothing ties
-
-
-@pytest.mark.parametrize(("n", "classes"), [(500, 6), (1001, 7), (2000, 40)])
+@pytest.mark.parametrize(("n", "classes"), [(500, 6), (2000, 40)])
 def test_without_ties_equal_count_bins_have_the_information_of_the_released_algorithm(n, classes):
     rng = np.random.default_rng(n)
     values = rng.integers(0, classes, n)
@@ -183,13 +171,8 @@ def test_without_ties_equal_count_bins_have_the_information_of_the_released_algo
     assert len(set(code.tolist())) == n
     dividers = np.sort(code)[[m * n // classes for m in range(1, classes)]]
     number = (code[:, None] >= dividers[None, :]).sum(axis=1)
-    joint = np.zeros((classes, classes))
-    np.add.at(joint, (number, values), 1 / n)
-    expected = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-    known = joint > 0
-    information = (joint[known] * np.log(joint[known] / expected[known])).sum()
     relation = related(code[:, None], Factors.of(values[:, None], (classes,)), "mutual_information_equal_count")
-    assert relation.strength[0, 0] == pytest.approx(information, abs=2e-6)
+    assert relation.strength[0, 0] == pytest.approx(mutual_info_score(number, values), abs=2e-6)
 
 
 BETWEEN = {
@@ -213,24 +196,6 @@ def test_dividers_lie_between_values(name, weighted):
     # Held-out values in a gap belong to the nearer side, so that the negated code has the same bins in reverse.
     mirrored = np.asarray(equal_count_bins(sort_columns(-codes), -codes, bins, weights=weights))[:, 0]
     assert (np.unique(mirrored, return_inverse=True)[1] == np.unique(-number, return_inverse=True)[1]).all()
-
-
-def test_whole_weights_are_repeated_samples():
-    rng = np.random.default_rng(3)
-    codes, times = rng.integers(0, 9, 40).astype(np.float32), rng.integers(0, 4, 40)
-    order = np.argsort(codes, kind="stable")
-    repeated = np.repeat(codes, times)[:, None]
-    codes, weights = codes[:, None], times[order].astype(np.float32)[:, None]
-
-    @jax.jit
-    def bins_of(repeated, codes, weights):
-        whole, ordered = core_arrays.sort_columns(repeated), core_arrays.sort_columns(codes)
-        plain = binning.equal_count_bins(whole, codes, (2, 3, 7))
-        return plain, binning.equal_count_bins(ordered, codes, (2, 3, 7), weights=weights)
-
-    for plain, weighted in zip(*bins_of(repeated, codes, weights), strict=True):
-        counted = times > 0
-        np.testing.assert_array_equal(np.asarray(plain)[counted], np.asarray(weighted)[counted])
 
 
 def test_sort_columns_orders_signs_zeros_and_infinities():
@@ -347,14 +312,6 @@ def test_a_one_valued_factor_is_a_column_of_nan_and_a_constant_code_a_row_of_zer
     assert np.isnan(relation.strength[:, 0]).all()
     if name not in NOT_SILENT:
         assert relation.strength[0, 1] == 0
-
-
-def test_vmap_over_members_equals_one_by_one():
-    """The relation of a batch is the batch of relations: nothing leaks over the member axis."""
-    codes = np.random.default_rng(5).normal(size=(3, 200, 2)).astype(np.float32)
-    factors = Factors.of(np.random.default_rng(6).integers(0, 3, (200, 2)))
-    batched = jax.vmap(lambda one: mutual_information(one, factors).strength)(codes)
-    np.testing.assert_array_equal(batched[1], mutual_information(codes[1], factors).strength)
 
 
 @pytest.mark.parametrize("name", ["mutual_information", "mutual_information_equal_count"])

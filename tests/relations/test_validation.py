@@ -7,11 +7,7 @@ from sklearn.linear_model import Lasso
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from jaxdis import METRICS, RELATIONS, Factors, blend_table, evaluate, evaluate_structured, relate, sample_curve
-from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._member import score_member
-from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Sample
-from jaxdis.metrics._plan import plan_of
 from jaxdis.relations import lasso_importance, random_forest
 from jaxdis.structured import Structure
 
@@ -134,32 +130,6 @@ def test_a_one_valued_factor_and_one_that_trees_cannot_classify_choose_nothing()
     assert np.isfinite(forest.chosen).tolist() == [False, True, False]
 
 
-def test_a_zoo_is_scored_as_each_member_is_and_in_any_batch():
-    codes, values = TRAIN
-    whole = evaluate(codes, values, PLAN, test=TEST, validation=VALIDATION)
-    batches = evaluate(codes, values, PLAN, test=TEST, validation=VALIDATION, batch_size=2)
-    alone = evaluate(*first(TRAIN), PLAN, test=first(TEST), validation=first(VALIDATION))
-    for column in whole:
-        assert np.isfinite(whole[column]).all(), column
-        np.testing.assert_allclose(batches[column], whole[column], atol=1e-5, err_msg=column)
-        np.testing.assert_allclose(alone[column], whole[column][0], atol=1e-5, err_msg=column)
-
-
-def test_ten_calls_trace_once():
-    plan, traces = plan_of(PLAN), []
-
-    def counted(plan, member, shared):
-        traces.append(1)
-        return score_member(plan, member, shared)
-
-    jitted = jax.jit(counted, static_argnums=0)
-    for call in range(10):
-        codes, factors = TRAIN[0] + call, Factors.of(TRAIN[1])
-        member, shared, _ = bind(codes, factors, jax.random.key(call), test=TEST, validation=VALIDATION)
-        jitted.trace(plan_of(PLAN), jax.tree.map(lambda leaf: leaf[0], member), shared_by(plan, shared))
-    assert len(traces) == 1
-
-
 @pytest.mark.parametrize("role", ["test", "validation"])
 def test_a_code_that_is_not_finite_in_other_samples_is_reported(role):
     plan, samples = {"lasso": PLAN["lasso"], "mig": "mig"}, {"test": TEST, "validation": VALIDATION}
@@ -213,12 +183,7 @@ CODES, VALUES = VALIDATION
     [
         (None, "validation: needs samples on which lasso, forest can choose an option, got none"),
         (CODES, r"validation: must be a pair \(codes, factors\), got ndarray"),
-        ((CODES, None), "validation factors: must"),
         ((CODES[:, :, :2], VALUES), "validation: must have as many members and codes as the training codes"),
-        ((CODES[:2], VALUES), "validation: must have as many members and codes as the training codes"),
-        ((CODES, VALUES[:9]), "validation codes: must have as many samples as factors, got 80"),
-        ((CODES[:, :1], VALUES[:1]), "validation factors: must have at least 2 samples, got 1"),
-        ((CODES, np.where(VALUES == 2, np.nan, VALUES)), "validation factors: must be finite values"),
         ((CODES, VALUES + 9), "validation factors: factor 'factor_0' of size 3 must have values from 0 to 2"),
     ],
 )

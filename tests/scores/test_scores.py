@@ -145,12 +145,9 @@ def test_dendrogram_equals_the_reference(name):
     np.testing.assert_array_equal(result.merge_rank, linkage[:, 2].astype(int))
     np.testing.assert_array_equal(result.merge_size, linkage[:, 3].astype(int))
     np.testing.assert_allclose(result.merge_threshold, expected["merge_thresholds"], rtol=1e-6)
-
-
-def test_dendrogram_merges_unconnected_factors_last():
-    result = score("independent_groups", np.eye(3), padded=False)
-    np.testing.assert_array_equal(result.merge_threshold, [0, 0])
-    assert int(result.merge_size[-1]) == 3
+    apart = score("independent_groups", np.eye(3), padded=False)  # factors that nothing connects are merged last
+    np.testing.assert_array_equal(apart.merge_threshold, [0, 0])
+    assert int(apart.merge_size[-1]) == 3
 
 
 @pytest.mark.parametrize("name", GOLDEN["amari"])
@@ -161,20 +158,14 @@ def test_amari_equals_the_formula(name):
     size = len(case["P"])
     normalized = score("amari", np.abs(case["P"]), normalize=True).score
     assert normalized == pytest.approx(case["E"] / (2 * size * (size - 1)), abs=1e-6)
+    assert score("amari", [[1.0, 0.0], [0.0, 0.0]]).score == 0  # rows and columns of zeros
 
 
-def test_amari_of_zero_rows_and_columns_is_zero():
-    assert score("amari", [[1.0, 0.0], [0.0, 0.0]]).score == 0
-
-
-def test_factor_gap_normalizes_by_factor_or_by_code():
+def test_factor_gap_normalizes_by_factor_or_by_code_and_averages_over_active_codes():
     given = {"matrix": [[0.6, 0.2], [0.1, 0.5]], "ceiling": [1.0, 0.5], "code_ceiling": [2.0, 0.8]}
     np.testing.assert_allclose(score("factor_gap", **given).per_code, [0.2, 0.9], atol=1e-6)
     np.testing.assert_allclose(score("factor_gap", **given, normalize="code").per_code, [0.2, 0.5], atol=1e-6)
-
-
-def test_factor_gap_averages_over_active_codes():
-    given = {"matrix": [[0.6, 0.2], [0.1, 0.5]], "active": [True, False]}
+    given = {"matrix": given["matrix"], "active": [True, False]}
     assert score("factor_gap", **given).score == pytest.approx(0.4, abs=1e-6)
 
 
@@ -184,12 +175,9 @@ def test_strongest_keeps_the_best_gap_of_each_factor():
     np.testing.assert_allclose(result.per_factor, [0.8, 0.1], atol=1e-6)
     assert result.score == pytest.approx(0.9 / 3, abs=1e-6)
     assert score("strongest", **given, average="mean_of_ratios").score == pytest.approx((0.8 + 0.05) / 2, abs=1e-6)
-
-
-def test_strongest_gives_ties_to_the_first_factor_with_no_gap():
-    result = score("strongest", [[0.5, 0.5]])
-    np.testing.assert_array_equal(result.factor, [0])
-    assert result.score == 0
+    tied = score("strongest", [[0.5, 0.5]])  # goes to the first factor, with no gap
+    np.testing.assert_array_equal(tied.factor, [0])
+    assert tied.score == 0
 
 
 def test_exclusivity_by_hand():
@@ -200,9 +188,7 @@ def test_exclusivity_by_hand():
     np.testing.assert_allclose(result.per_factor_modularity, [*rows, 0], atol=1e-6)
     np.testing.assert_allclose(result.per_factor_compactness, columns, atol=1e-6)
     assert result.modularity == pytest.approx(np.mean([*rows, 0]), abs=1e-6)
-
-
-def test_exclusivity_caps_a_factor_at_one():
+    # Two codes of one factor count once.
     assert score("exclusivity", [[1.0, 0.0], [1.0, 0.0]]).modularity == pytest.approx(0.5)
 
 
@@ -219,23 +205,17 @@ def test_matching_assigns_globally():
     result = score("matching", [[0.9, 0.8], [0.7, 0.1]])
     assert result.score == pytest.approx(0.75)
     np.testing.assert_array_equal(result.code, [1, 0])
-
-
-def test_matching_counts_a_factor_without_code_as_zero():
-    result = score("matching", [[0.9, 0.8, 0.2]])
-    np.testing.assert_allclose(result.per_factor, [0.9, 0, 0], atol=1e-6)
-    assert result.score == pytest.approx(0.3)
+    fewer = score("matching", [[0.9, 0.8, 0.2]])  # a factor without a code counts as 0
+    np.testing.assert_allclose(fewer.per_factor, [0.9, 0, 0], atol=1e-6)
+    assert fewer.score == pytest.approx(0.3)
 
 
 def test_joint_gap_by_hand():
     given = {"matrix": [[0.5], [0.2]], "ceiling": [1.0], "code_ceiling": [0.7, 0.9]}
     # H(z1) + H(y) − I − (I1 − I2)
     assert score("joint_gap", **given, normalize=False).score == pytest.approx(0.7 + 1.0 - 0.5 - 0.3)
-
-
-def test_joint_gap_of_inactive_codes_is_that_of_constant_ones():
-    given = {"matrix": [[0.5], [0.2]], "ceiling": [1.0], "code_ceiling": [0.7, 0.9], "active": [False, False]}
-    assert score("joint_gap", **given, normalize=False).score == pytest.approx(1)
+    # Inactive codes are as constant ones.
+    assert score("joint_gap", **given, active=[False, False], normalize=False).score == pytest.approx(1)
 
 
 def test_a_mean_over_codes_leaves_out_an_inactive_one_that_is_not_finite():

@@ -90,14 +90,10 @@ def test_what_is_no_block_is_refused():
         slot_identifiability(train, factors, test=test, objects=OBJECTS)
 
 
-def test_swapped_slots_are_matched_and_a_nan_is_seen():
-    slots = slots_of(VALUES[:, 2:], VALUES[:, :2])
-    train, factors, test = halves(slots)
-    run = jax.jit(lambda codes: slot_identifiability(codes, factors, test=test, objects=OBJECTS, regression="linear"))
-    found = jax.tree.map(np.asarray, run(train))
-    np.testing.assert_array_equal(found.block, [1, 0])
-    assert found.score == pytest.approx(1, abs=0.05)
+def test_a_nan_is_seen():
+    train, factors, test = halves(slots_of(VALUES[:, 2:], VALUES[:, :2]))
     train[3, 0, 0] = np.nan
+    run = jax.jit(lambda codes: slot_identifiability(codes, factors, test=test, objects=OBJECTS, regression="linear"))
     assert np.isnan(run(train).score)
 
 

@@ -29,7 +29,7 @@ def errors(codes, wanted, coefficients, orders):
     return ((np.asarray(wanted) - says) ** 2).sum(axis=1)
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3, 5, 6, 7])
+@pytest.mark.parametrize("slots", [1, 2, 5, 7])
 def test_exact_orders_are_those_of_brute_force(slots):
     """300 samples make a second, partly empty block; 7! orders come in chunks."""
     n = 300 if slots < 7 else 20
@@ -64,7 +64,7 @@ def run(codes, factors, **options):
     return probe(codes, factors, **options)
 
 
-@pytest.mark.parametrize(("objects", "seed"), [(3, 0), (4, 0), (5, 2), (6, 3)])
+@pytest.mark.parametrize(("objects", "seed"), [(3, 0), (6, 3)])
 def test_planted_orders_are_recovered(objects, seed):
     """In at least 99 % of the samples of a local group, shuffled at random, up to one global renaming."""
     planted = plant(seed, objects)

@@ -39,8 +39,8 @@ def test_ari_is_the_recorded_one(masks, recorded, method, foreground, name):
     np.testing.assert_allclose(found, undefined(recorded[name]), atol=1e-6)
 
 
-@pytest.mark.parametrize("side", [1, 2, 8])
-@pytest.mark.parametrize("shape", [(64, 64), (480, 640), (1024, 1024)])
+@pytest.mark.parametrize("side", [1, 8])
+@pytest.mark.parametrize("shape", [(64, 64), (1024, 1024)])
 def test_ari_of_tiny_objects_in_large_images_equals_scikit_learn(shape, side):
     """To float32: pairs that are apart are counted, of which there are few, and no large numbers are subtracted."""
     true, predicted = np.zeros((2, *shape), np.int32)
