@@ -53,7 +53,7 @@ HELD = {
     "axis_alignment": "scores/test_scores.py::test_axis_alignment_is_the_best_code_less_all_others",
     "z_max": "metrics/interventions/test_interventions.py::test_the_score_is_that_of_carbonneau_et_al",
     "unibound": "metrics/test_separation.py::test_unique_information_in_bits_is_known",
-    "dci_es": "metrics/test_regression.py::test_explicitness_of_curves_is_that_released",
+    "dci_es": "metrics/test_extended_dci.py::test_explicitness_of_curves_is_that_released",
     **dict.fromkeys(
         ("sepin", "wsepin", "indin", "windin"), "metrics/test_separation.py::test_information_in_bits_is_known"
     ),

@@ -5,8 +5,10 @@ import dataclasses
 import functools
 import re
 
+import jax
 import pytest
 
+from jaxdis.encoders import Structured
 from jaxdis.papers import PAPERS
 from jaxdis.papers.dangnhu2022 import _run as dangnhu2022
 from jaxdis.papers.eastwood2018 import _run as eastwood2018
@@ -28,6 +30,14 @@ LEAST = {
     "julka2024": (20, 1),
     "dangnhu2022": (8, 2),
 }
+
+
+@pytest.fixture(autouse=True)
+def compiled_quickly():
+    """Most of the time goes into programs that run once."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture
@@ -82,28 +92,52 @@ def test_a_page_is_made_of_what_is_run(key, toy, tmp_path):
 FEW_IMAGES = 8
 # WeakDE would encode up to 30,720.
 FEW_LABELLED = 64
+# Numbers of channels and units, which are divided by eight; costs of every study trace the widths of the paper.
+WIDTHS = {
+    *("channels", "decoder_channels", "hidden", "decoder_hidden", "width", "opponents"),
+    *("attention", "attention_hidden", "encoder", "encoder_hidden", "decoder", "mask_encoder", "mask_decoder"),
+    *("features", "units", "prior_units", "refiner"),
+}
 
 
-def in_small_batches(study, scale):
-    """The study at a scale, whose methods have their own networks but see few images in an update."""
+def narrow_and_brief(study, scale):
+    """The study at a scale, with methods as deep as published, but narrow, that see few images in an update."""
     study = scaled(study, scale)
     if study is None or not hasattr(study, "trainings"):
         return study
+    metrics = tuple((name, few_iterations(metric)) for name, metric in study.metrics)
+    trainings = tuple(
+        dataclasses.replace(t, config=dataclasses.replace(t.config, method=small(t.config.method)))
+        for t in study.trainings
+    )
+    return dataclasses.replace(study, trainings=trainings, metrics=metrics)
+
+
+def small(part):
+    """A method, or a part that is a dataclass."""
+    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
     few = {"batch_size": FEW_IMAGES, "num_labelled": FEW_LABELLED}
-    trainings = []
-    for training in study.trainings:
-        fields = {field.name for field in dataclasses.fields(training.config.method)}
-        method = dataclasses.replace(training.config.method, **{name: few[name] for name in few.keys() & fields})
-        trainings.append(dataclasses.replace(training, config=dataclasses.replace(training.config, method=method)))
-    return dataclasses.replace(study, trainings=tuple(trainings))
+    for name, value in values.items():
+        if name in WIDTHS:
+            few[name] = tuple(width // 8 for width in value) if isinstance(value, tuple) else value // 8
+        elif dataclasses.is_dataclass(value):
+            few[name] = small(value)
+    return dataclasses.replace(part, **{name: few[name] for name in few.keys() & values.keys()})
+
+
+def few_iterations(metric):
+    """Algorithm 1 with two of 100 iterations."""
+    return (
+        dataclasses.replace(metric, iterations=min(2, metric.iterations)) if isinstance(metric, Structured) else metric
+    )
 
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("key", PAPERS)
 def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):
-    """Every model, data set and metric of the paper's size, with two updates of a few images."""
+    """Every model, data set and metric of the paper, with two updates of a few images."""
     monkeypatch.setattr(verdict, "REPLICATES", 10)
-    monkeypatch.setattr(harness_paper, "scaled", in_small_batches)
+    monkeypatch.setattr(harness_paper, "scaled", narrow_and_brief)
     # Three strengths of six, which differ in a number that a program is given.
     monkeypatch.setattr(locatello2020, "SWEEP", locatello2020.SMALL_SWEEP)
     # 15 trainings of WeakDE, of 105, would take most of an hour.
