@@ -14,6 +14,7 @@ import pytest
 
 import jaxdis
 from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample_curve, structured
+from jaxdis._core import files
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
 from jaxdis.metrics import metric
@@ -30,6 +31,7 @@ def as_users_run_it(monkeypatch):
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+UNKNOWN = Training.of(jaxdis.models.Config("nothing"), {"beta": {}}, 1)
 RNG = np.random.default_rng(0)
 VALUES = np.stack([RNG.integers(0, 3, 60), RNG.integers(0, 4, 60)], axis=1)
 CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.float32)
@@ -92,6 +94,7 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
             "factor 'a' of size 2 must have values",
         ),
         ({"test": "ab"}, r"test: must be a pair \(codes, factors\), got str"),
+        ({"test": (CODES, "ab")}, "test factors: must be an array of numbers"),
         ({"test": (CODES, VALUES[:, :1])}, "test factors: must have 2 columns, got 1"),
         ({"test": (CODES, VALUES + 9)}, "test factors: factor 'factor_0' of size 3 must have values from 0 to 2"),
     ],
@@ -123,6 +126,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: sample_curve(CODES, VALUES, "mig", "0", sizes=[20]), "key: must be a typed key"),
         (lambda: Spec(3), "function: must be a function"),
         (lambda: jaxdis.Blend("r2", 3), "score: must be a name or a Spec, got 3"),
+        (lambda: METRICS["mig"].with_options(bin=3), "mutual_information × gap: has no option 'bin'; its options are"),
         (lambda: jaxdis.Direct(len), "function: must be a Spec"),
         (lambda: Factors.of(VALUES, 3), "sizes: must have 2 entries"),
         (lambda: Factors.of(VALUES, names="ab"), "names: must have 2 entries"),
@@ -147,6 +151,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         ),
         (lambda: FactorSpace.of(a=3, b=2).index([[0, 1]]), "factors: must be an array"),
         (lambda: jaxdis.data.dsprites(3), "source: must be text or a path or None, got 3"),
+        (lambda: jaxdis.data.dsprites(dtype=object()), "dtype: must be one of float32, uint8"),
         (lambda: jaxdis.data.mpi3d(), "source: must be the file of mpi3d"),
         (lambda: jaxdis.models.Config(method=3), "method: must be a Method, got 3"),
         (lambda: jaxdis.models.Discriminator(layers=0), "layers: must be a whole number of at least 1, got 0"),
@@ -170,6 +175,8 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: jaxdis.models.concatenate([]), "zoos: must have at least one zoo"),
         (lambda: jaxdis.codes.of(CODES), "posterior: must be a Posterior"),
         (lambda: jaxdis.codes.active("x"), "posterior: must be an array of numbers"),
+        (lambda: files.packed({}, {"a": np.array([None])}), "arrays: must hold numbers or text"),
+        (lambda: Study.of("x", [UNKNOWN], "mig"), "data: must be one of dsprites, .*got 'nothing'"),
         (lambda: jaxdis.structured.Structure.flat(0, 1), "num_codes: must be a whole number from 1"),
         (lambda: jaxdis.structured.Structure.slots(2, 2, 2, "xy"), "properties: must be a sequence of names, got 'xy'"),
         (lambda: jaxdis.structured.Structure.of("abc", ["a"], ["b"]), "levels: must be a sequence of names"),

@@ -1,9 +1,12 @@
 """Option values that a function cannot take are refused when the spec is made."""
 
+from typing import Annotated, Literal
+
 import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Spec
+from jaxdis._core.options import Range, checked
 
 
 @pytest.mark.parametrize(
@@ -51,3 +54,17 @@ def test_specs_and_blends_show_themselves_as_they_are_written():
     assert repr(METRICS["mig"].with_options(bins=30)) == "Blend(mutual_information(bins=30), gap)"
     assert repr(METRICS["snc"]) == "Direct(snc)"
     assert repr(SCORES["entropy"].with_options(top_k=2)) == "entropy(top_k=2)"
+
+
+def test_arguments_are_checked_by_their_annotations():
+    @checked
+    def function(count: Annotated[int, Range(1)], *, kind: Literal["a", "b"] = "a", share: float | None = None):
+        return count, kind, share
+
+    assert function(np.int64(3), share=1) == (3, "a", 1.0)
+    with pytest.raises(ValueError, match="count: must be a whole number of at least 1, got 0"):
+        function(0)
+    with pytest.raises(ValueError, match="kind: must be 'a' or 'b', got 'c'"):
+        function(1, kind="c")
+    with pytest.raises(ValueError, match="share: must be a finite number or None, got 'x'"):
+        function(1, share="x")

@@ -310,3 +310,19 @@ def test_a_full_disk_names_the_folder_and_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=f"No space left on device in {tmp_path}; make room and run again"):
         publish(tmp_path / "a.json", b"{}")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_writer_wins(tmp_path):
+    store = Store(tmp_path)
+    assert store.publish("score", SPEC, {"mig": 1})
+    assert not store.publish("score", SPEC, {"mig": 2})
+    assert store.result("score", cell_id(SPEC)) == {"mig": 1}
+
+
+def test_one_of_many_writers_wins_and_nothing_is_left_over(tmp_path):
+    path = tmp_path / "ab" / "result.json"
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda i: publish(path, f"writer {i}".encode() * 1000), range(40)))
+    assert sum(won) == 1
+    assert path.read_bytes() == f"writer {won.index(True)}".encode() * 1000
+    assert list(path.parent.iterdir()) == [path]

@@ -65,6 +65,10 @@ def too_deep_a_description(path):
     path.with_suffix(".json").write_text("[" * 100_000)
 
 
+def a_description_of_another_kind(path):
+    path.with_suffix(".json").write_text("3")
+
+
 def other_checksum(path):
     description = json.loads(path.with_suffix(".json").read_text())
     path.with_suffix(".json").write_text(json.dumps(description | {"crc32": 1}))
@@ -81,6 +85,7 @@ def other_checksum(path):
         no_description,
         half_a_description,
         too_deep_a_description,
+        a_description_of_another_kind,
         other_checksum,
     ],
 )

@@ -33,8 +33,11 @@ LEAST = {
 
 
 @pytest.fixture(autouse=True)
-def compiled_quickly():
-    """Most of the time goes into programs that run once."""
+def brief(monkeypatch):
+    """Few resamples and samples, and programs that are compiled quickly: most of them run once."""
+    monkeypatch.setattr(verdict, "REPLICATES", 10)
+    monkeypatch.setattr(mahon2024.distributed, "__defaults__", (2000,))
+    monkeypatch.setattr(mahon2024.times, "__defaults__", (300,))
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
@@ -42,7 +45,6 @@ def compiled_quickly():
 
 @pytest.fixture
 def toy(monkeypatch):
-    monkeypatch.setattr(verdict, "REPLICATES", 10)
     monkeypatch.setattr(mahon2024, "SMALL", {"seeds": 2, "combinations": 1, "steps": 3, **TOY})
     monkeypatch.setattr(eastwood2018, "SMALL", {"seeds": 2, "steps": 5, "validation_samples": 100, **TOY})
     monkeypatch.setattr(locatello2020, "SMALL_STEPS", 3)
@@ -62,8 +64,6 @@ def toy(monkeypatch):
         "oracle": Piece(dangnhu2022.oracle, (*few.items(), *learn.items())),
     }
     monkeypatch.setattr(dangnhu2022, "pieces", lambda size: pieces)
-    monkeypatch.setattr(mahon2024.distributed, "__defaults__", (2000,))
-    monkeypatch.setattr(mahon2024.times, "__defaults__", (300,))
 
 
 @pytest.mark.timeout(1800)
@@ -136,7 +136,6 @@ def few_iterations(metric):
 @pytest.mark.parametrize("key", PAPERS)
 def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):
     """Every model, data set and metric of the paper, with two updates of a few images."""
-    monkeypatch.setattr(verdict, "REPLICATES", 10)
     monkeypatch.setattr(harness_paper, "scaled", narrow_and_brief)
     # Three strengths of six, which differ in a number that a program is given.
     monkeypatch.setattr(locatello2020, "SWEEP", locatello2020.SMALL_SWEEP)

@@ -9,6 +9,7 @@ import pytest
 
 from jaxdis import plots
 from jaxdis._core.store import canonical
+from jaxdis.papers import PAPERS
 from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, csv_rows, in_spreads, render, section
 from jaxdis.papers.harness._paper import Paper, Piece, floats, reproduce
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
@@ -150,3 +151,14 @@ def test_spreads_below_the_rounding_of_the_print_are_no_unit():
         [found] = csv_rows(Beside(TABLE._replace(rounding=rounding), {place: Measured(0.2, 1e-7)}))
         assert bool(found.difference_in_spreads) == shown
         assert ("spreads" in section(Beside(TABLE._replace(rounding=rounding), {place: Measured(0.2, 1e-7)}))) == shown
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_every_paper_has_studies_and_pieces_of_both_sizes(key):
+    paper = PAPERS[key]
+    for size in ("minutes", "paper"):
+        studies = paper.runs(size, None)
+        assert studies or paper.pieces(size)
+        for study in studies.values():
+            assert json.dumps(study.describe(), default=str)
+            assert study.title

@@ -216,3 +216,14 @@ def test_several_values_without_validation_samples_are_refused_everywhere():
 def test_bad_values_are_refused(name, options, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         METRICS[name].with_options(**options)
+
+
+def test_a_zoo_is_scored_as_each_member_is_and_in_any_batch():
+    codes, values = TRAIN
+    whole = evaluate(codes, values, PLAN, test=TEST, validation=VALIDATION)
+    batches = evaluate(codes, values, PLAN, test=TEST, validation=VALIDATION, batch_size=2)
+    alone = evaluate(*first(TRAIN), PLAN, test=first(TEST), validation=first(VALIDATION))
+    for column in whole:
+        assert np.isfinite(whole[column]).all(), column
+        np.testing.assert_allclose(batches[column], whole[column], atol=1e-5, err_msg=column)
+        np.testing.assert_allclose(alone[column], whole[column][0], atol=1e-5, err_msg=column)

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from jaxdis import METRICS
+from jaxdis import METRICS, cli
 from jaxdis.cli._study_commands import _print_digest as print_digest
 from jaxdis.data.synthetic import CASES
 from jaxdis.papers.harness._printed import words_in
@@ -235,3 +235,30 @@ def test_newer_metrics_respond_to_what_they_claim(tmp_path):
         claims = set(response.claims)
         assert claims <= set(response.describe().split(", ")), response
     assert all(np.isfinite(scores).all() for columns in found.sweeps.values() for scores in columns.values())
+
+
+def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypatch):
+    plan, _, found = made
+    made_of, run = [], calibration.score_part
+    monkeypatch.setattr(work, "score_part", lambda part, *rest: made_of.append(part) or run(part, *rest))
+
+    def stop(kind, done):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    only_cases = Calibration.of("mig", **{**SMALL, "warp": (), "rotation": (), "sizes": ()})
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(only_cases, tmp_path, progress=stop)
+    assert len(made_of) == 2
+    again = calibrate(only_cases, tmp_path)
+    assert len(made_of) == 8
+    np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
+
+
+def test_the_command_line_runs_it(tmp_path, capsys):
+    given = ["study", "run", "calibration", "--metrics", "mig", "--seeds", "2", "--train-samples", "300", "--out"]
+    assert cli.main([*given, str(tmp_path)]) == 0
+    assert "compact" in capsys.readouterr().out
+    assert (tmp_path / "noise.png").exists()
+    assert cli.main([*given, str(tmp_path / "cases"), "--parts", "cases"]) == 0
+    assert {path.name for path in (tmp_path / "cases").glob("[a-z]*.*")} == {"study.json", "cases.csv", "responses.csv"}
