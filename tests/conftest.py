@@ -62,7 +62,7 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
 GOLDEN_VALUES = "tests.golden_values"
-# By file and test: "all", or the cases that are slow. Written by tests.mark_slow from measured times.
+# By file and test: "all", or the cases that are slow.
 SLOW = json.loads(Path(__file__).with_name("slow_cases.json").read_text())
 
 
