@@ -13,7 +13,10 @@ from sklearn.metrics import mutual_info_score
 
 from jaxdis import METRICS, RELATIONS, Blend, Direct, Factors, Spec, evaluate, metrics
 from jaxdis.evaluation._costs import USUAL, seconds_at
+from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._request import Request
+from jaxdis.evaluation._run import shared_by
 from tests.draws import representations
 from tests.metrics.test_contracts import SAME_LEARNER, SOURCES, WIDE, family, quick_if
 
@@ -263,3 +266,16 @@ def test_halves_of_the_samples_must_hold_the_neighbors():
     with pytest.raises(ValueError, match="bootstrap: must have more than 21 samples for infoc.*got 20"):
         evaluate(codes, factors, "infoc", bootstrap=5)
     Request.of(codes, factors, "infoc")  # is not refused
+
+
+def test_every_metric_can_be_bootstrapped(zoo):
+    codes, values = zoo
+    plan = tuple((name, quick(name)) for name in METRICS)
+    members, shared, _ = bind(codes, Factors.of(values), split=True)
+    member, shared = jax.tree.map(lambda leaf: leaf[0], members), shared_by(plan, shared)
+    found = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
+    assert set(found.metrics) == set(found.replicates) == set(METRICS)
+    for name, scores in found.metrics.items():
+        columns = {field for field, value in scores._asdict().items() if value is not None and value.ndim == 0}
+        assert found.replicates[name].keys() == columns
+        assert all(values.shape == (4,) for values in found.replicates[name].values())

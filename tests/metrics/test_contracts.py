@@ -468,3 +468,12 @@ def test_amari_without_a_factor_that_varies_is_nan(normalize):
     metric = METRICS["amari"].with_options(normalize=normalize)
     with pytest.warns(RuntimeWarning, match="factors: must vary"):
         assert np.isnan(evaluate(codes, np.zeros((50, 2), int), {"error": metric})["error"])
+
+
+@in_one_program
+def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
+    metric = METRICS[name]
+    assert metric.with_options() == metric
+    assert hash(metric) == hash(metric.with_options(**metric.all_options))
+    with pytest.raises(ValueError, match="has no option 'bogus'"):
+        metric.with_options(bogus=1)
