@@ -4,8 +4,6 @@
     taskset -c 0 python -m benchmarks.metric_record peers     # and of other libraries, beside the same of jaxdis
     taskset -c 0 python -m benchmarks.metric_record newer     # CPU seconds that newer metrics add to the example zoo
     python -m benchmarks.metric_record estimate               # an H100, with the compilers of the extra aot
-    python -m pytest tests/metrics/test_contracts.py -n 1 -m "" --junitxml=contracts.xml
-    python -m benchmarks.metric_record contracts contracts.xml
 
 Names of metrics after ``time`` and ``estimate`` measure these alone anew. Other libraries are found as in
 ``benchmarks/agreement.py``. ``python -m benchmarks.metric_table`` then writes the page.
@@ -16,10 +14,8 @@ import json
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from xml.etree import ElementTree
 
 import jax
 import numpy as np
@@ -197,20 +193,6 @@ def estimate(record: dict, names: Sequence[str]) -> None:
         keep(record, row)
 
 
-def contracts(record: dict, paths: Sequence[str]) -> None:
-    """How many contract tests of each row passed, and of how many; skipped ones do not apply. Later files count."""
-    found = {case.get("name"): case for path in paths for case in ElementTree.parse(path).iter("testcase")}
-    passed, applying = Counter(), Counter()
-    for name, case in found.items():
-        cases = re.search(r"\[(.*)\]", name)
-        row = next((part for part in cases[1].split("-") if part in ROWS), None) if cases else None
-        if case.find("skipped") is None:
-            applying[row] += 1
-            passed[row] += case.find("failure") is None and case.find("error") is None
-    record["contracts"] = {name: [passed[name], applying[name]] for name in ROWS}
-    keep(record)
-
-
 def keep(record: dict, *said) -> None:
     write_text(RECORD, json.dumps(record, indent=1, sort_keys=True) + "\n")
     print(*said, flush=True)
@@ -218,7 +200,7 @@ def keep(record: dict, *said) -> None:
 
 def main(command: str, *names: str) -> None:
     record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
-    for part in ("cpu", "peers", "h100", "newer", "contracts"):
+    for part in ("cpu", "peers", "h100", "newer"):
         record.setdefault(part, {})
     programs.keep_in(None)
     if command == "time":
@@ -229,8 +211,6 @@ def main(command: str, *names: str) -> None:
         time_newer(record)
     elif command == "estimate":
         estimate(record, names or tuple(ROWS))
-    elif command == "contracts":
-        contracts(record, names)
     else:
         sys.exit(__doc__)
 

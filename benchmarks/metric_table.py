@@ -1,4 +1,4 @@
-"""Every metric in one table: source, agreement, range, chance, time and tests.
+"""Every metric in one table: source, agreement, range, chance and time.
 
 ``python -m benchmarks.metric_table`` writes ``notebooks/every_metric.md`` from the rows of the library, the record of
 ``benchmarks/agreement.py``, and what ``benchmarks/metric_record.py`` measured.
@@ -71,11 +71,11 @@ def page(record: dict) -> str:
     agreed = json.loads(agreement.RECORD.read_text(encoding="utf-8"))
     lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
     for name, metric in ROWS.items():
-        cpu, estimate, passed = record["cpu"][name], record["h100"].get(name), record["contracts"][name]
+        cpu, estimate = record["cpu"][name], record["h100"].get(name)
         cells = [f"`{name}`", *(digits(1e3 * cpu[size]) for size in ("alone", "zoo")), digits(cpu["compile"])]
         cells.append(str(cpu["kernels"]))
         cells += ["" if estimate is None else digits(estimate), limits(name, metric), chance(metric)]
-        cells += [best_peer(record, name), f"{passed[0]} of {passed[1]}", source(metric), agrees(name, agreed)]
+        cells += [best_peer(record, name), source(metric), agrees(name, agreed)]
         lines.append(f"| {' | '.join(cells)} |")
     newer = sorted(record["newer"].values(), key=lambda part: -part["seconds"])
     zoo = {name: times["zoo"] for name, times in record["cpu"].items()}
@@ -148,7 +148,7 @@ def best_peer(record: dict, name: str) -> str:
 
 COLUMNS = (
     *("metric", "ms alone", "ms in a zoo", "compile s", "kernels", "H100 ms", "range", "chance"),
-    *("times faster than", "contracts", "source", "agrees with"),
+    *("times faster than", "source", "agrees with"),
 )
 PROSE = """# Every metric at a glance
 
@@ -166,8 +166,6 @@ PROSE = """# Every metric at a glance
 - **times faster than**: CPU time of the fastest of disent, latte, drvi and the code of Carbonneau et al. for one such
   member, over that of jaxdis for a member of a zoo of {many}, with the same options in the same process. Those near 1
   have their floors in `benchmarks/NOTES.md`.
-- **contracts**: how many tests of `tests/metrics/test_contracts.py` passed, of those that apply to the row; slow ones
-  of the rows above `r2_linear` are not counted.
 - **agrees with**: libraries with the decimals, at most 6, to which their numbers and those of jaxdis agree with equal
   options ({{doc}}`agreement` has the numbers, and why some differ); and the test that holds a row to recorded values of
   released code, to another implementation, or to a known truth.
