@@ -28,9 +28,9 @@ def test_every_folder_of_tests_is_run_by_schedule():
 def test_the_record_holds_when_the_slow_tests_of_a_file_passed(tmp_path, monkeypatch):
     monkeypatch.setattr(slow, "RECORD", tmp_path / "slow.json")
     report = tmp_path / "times.xml"
-    report.write_text('<testsuites><testsuite tests="2" skipped="1" time="2.74"></testsuite></testsuites>')
-    slow.record("tests/study/test_a.py", "2026-11-26", report)
-    slow.record("tests/study/test_b.py", "2026-11-27", report)
+    report.write_text('<testsuites><testsuite tests="2" skipped="1"></testsuite></testsuites>')
+    slow.record("tests/study/test_a.py", "2026-11-26", report, 2.74)
+    slow.record("tests/study/test_b.py", "2026-11-27", report, 1.0)
     assert json.loads(slow.RECORD.read_text())["tests/study/test_a.py"] == {
         "passed": "2026-11-26",
         "tests": 1,
