@@ -7,7 +7,11 @@ from sklearn.linear_model import Lasso
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from jaxdis import METRICS, RELATIONS, Factors, blend_table, evaluate, evaluate_structured, relate, sample_curve
+from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._member import score_member
+from jaxdis.evaluation._run import shared_by
 from jaxdis.factors import Sample
+from jaxdis.metrics._plan import plan_of
 from jaxdis.relations import lasso_importance, random_forest
 from jaxdis.structured import Structure
 
@@ -227,3 +231,18 @@ def test_a_zoo_is_scored_as_each_member_is_and_in_any_batch():
         assert np.isfinite(whole[column]).all(), column
         np.testing.assert_allclose(batches[column], whole[column], atol=1e-5, err_msg=column)
         np.testing.assert_allclose(alone[column], whole[column][0], atol=1e-5, err_msg=column)
+
+
+def test_ten_calls_trace_once():
+    plan, traces = plan_of(PLAN), []
+
+    def counted(plan, member, shared):
+        traces.append(1)
+        return score_member(plan, member, shared)
+
+    jitted = jax.jit(counted, static_argnums=0)
+    for call in range(10):
+        codes, factors = TRAIN[0] + call, Factors.of(TRAIN[1])
+        member, shared, _ = bind(codes, factors, jax.random.key(call), test=TEST, validation=VALIDATION)
+        jitted.trace(plan_of(PLAN), jax.tree.map(lambda leaf: leaf[0], member), shared_by(plan, shared))
+    assert len(traces) == 1

@@ -262,3 +262,9 @@ def test_the_command_line_runs_it(tmp_path, capsys):
     assert (tmp_path / "noise.png").exists()
     assert cli.main([*given, str(tmp_path / "cases"), "--parts", "cases"]) == 0
     assert {path.name for path in (tmp_path / "cases").glob("[a-z]*.*")} == {"study.json", "cases.csv", "responses.csv"}
+
+
+def test_another_size_is_refused_in_the_same_folder(made):
+    _, out, _ = made
+    with pytest.raises(ValueError, match="holds a study that differs"):
+        calibrate(Calibration.of("mig", **{**SMALL, "sizes": (), "seeds": 4}), out)
