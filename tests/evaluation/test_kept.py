@@ -213,3 +213,13 @@ def test_sensitivity_and_tables_of_blends_are_kept_as_well(tmp_path, computed):
         found = jaxdis.sensitivity(CODES, VALUES, "mig", **how)
         np.testing.assert_array_equal(found.scores["mig"], plain.scores["mig"])
     assert len(computed) == 4  # two without a store, one for each number of samples with it
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_every_metric_is_kept_as_it_is_computed(name, tmp_path):
+    metric, values = METRICS[name], VALUES
+    if metric.source.needs_validation:
+        pytest.skip("needs validation samples")
+    plain = evaluate(CODES[:2], values, name, 0)
+    for _ in range(2):
+        assert_same(plain, evaluate(CODES[:2], values, name, 0, store=tmp_path))
