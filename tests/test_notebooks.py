@@ -27,7 +27,7 @@ SMALL = {
         "seeds": 2,
         "estimators": {"mig": "MIG", "sap_r2": "SAP", "dci_lasso": "DCI"},
     },
-    "score_a_sparse_autoencoder": {"n": 600, "d": 64},
+    "score_a_sparse_autoencoder": {"n": 600, "d": 128},
     "train_a_zoo": {"steps": 10, "seeds": 1, "log_every": 5, "num_samples": 300},
     "which_metric_should_i_trust": {
         "metrics": ["mig", "mig_sup", "modularity", "sap", "mcc", "dcimig"],
