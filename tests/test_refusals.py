@@ -23,10 +23,9 @@ from jaxdis.study.certificate import Calibration
 
 
 @pytest.fixture(autouse=True)
-def as_users_run_it(monkeypatch):
+def as_users_run_it():
     """Without the type checker that tests may run with, which would refuse first."""
     jaxtyping.config.update("jaxtyping_disable", True)
-    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 

@@ -16,14 +16,6 @@ QUICK = ("quickstart", "--steps", "2", "--train-samples", "60", "--test-samples"
 SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--train-samples", "60", "--parts", "cases")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def in_process():
-    """The devices of this process are set already."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
-        yield
-
-
 def study(action: str, options, out, *more) -> list[str]:
     return ["study", action, *options, "--out", str(out), *map(str, more)]
 
