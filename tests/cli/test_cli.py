@@ -381,8 +381,20 @@ def test_a_narrow_terminal_shows_numbers(codes_file, capsys, monkeypatch):
         (("--learning-rate", "-1"), "learning_rate: must be a number above 0, got -1.0"),
         (("--objective", "nonsense"), "objective: must be one of"),
         (("--seeds", "0"), "members: must have at least one variant and one seed"),
+        (("--seeds", "200000"), "seeds: must have at most 100,000 members in all"),
         (("--steps", "0"), "steps: must be a whole number of at least 1, got 0"),
         (("--data", "nonsense"), "data: must be one of"),
+        (
+            ("--model", "gan"),
+            "model: must be one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, "
+            "monet, genesis, iodine, got 'gan'",
+        ),
+        (("--model", "pca", "--beta", "4"), "beta: must be given with the model vae, got pca"),
+        (("--model", "pca", "--model-option", "codes=3"), "Pca: must have options among num_codes, passes"),
+        (("--model", "pca", "--model-option", "num_codes=many"), "num_codes: must be a whole number"),
+        (("--model", "pca", "--model-option", "num_codes"), "num_codes: must be a whole number"),
+        (("--model", "pca", "--steps", "40"), "steps: must be from 2 to 9"),
+        (("--model-option", "batch_size=0"), "batch_size: must be a whole number of at least 1, got 0"),
     ],
 )
 def test_settings_that_would_be_ignored_or_cannot_be_are_refused(options, message, tmp_path, capsys):

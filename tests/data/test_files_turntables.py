@@ -155,7 +155,7 @@ SPOILED_TOYS = {
     ),
     "an image is missing": (
         lambda halves: [halves[TESTING].update({p: a[1:]}) for p, a in halves[TESTING].items()],
-        "1 are missing and 0 come more than once",
+        "1 are missing and 0 come more than once, the first at {'category': ",
     ),
     "an instance in both halves": (
         change(TESTING, "info", with_value((slice(None), 0), 1)), "12 are missing and 12 come more than once"

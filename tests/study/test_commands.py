@@ -54,11 +54,6 @@ def test_what_cannot_run_is_refused_before_anything_is_written(options, message,
     assert not (tmp_path / "out").exists()
 
 
-def test_more_members_than_any_zoo_has_are_refused(tmp_path, capsys):
-    error = refused(capsys, "train", "--seeds", "200000", "--out", tmp_path / "out")
-    assert "seeds: must have at most 100,000 members in all" in error
-
-
 def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
     def run(study, out, *, progress, **_):
         progress("train", 1.5)
