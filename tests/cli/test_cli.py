@@ -409,8 +409,6 @@ def test_settings_that_would_be_ignored_or_cannot_be_are_refused(options, messag
         ("score", "{codes}", "--metrics", "mig", "--csv", "{codes}/below/out.csv"),
         ("score", "no\x1b[31m\nfile\udcff.npz"),
         ("data", "show", "dsprites", "--seed", str(2**63), "--out", "{out}"),
-        ("study", "run", "quickstart", "--out", "{codes}"),
-        ("study", "status", "quickstart", "--out", "{codes}/below"),
     ],
     ids=lambda arguments: " ".join(arguments[:3]).encode("ascii", "replace").decode(),
 )
