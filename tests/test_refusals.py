@@ -367,8 +367,6 @@ def test_a_part_is_pointed_out_where_a_column_was_asked_for():
         scores["mig.per_factor"]
     with pytest.raises(KeyError, match="the columns are"):
         scores[["mgi"]]
-    with pytest.raises(KeyError, match="the columns are"):
-        scores[[]]
 
 
 # ---- Files

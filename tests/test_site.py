@@ -3,7 +3,6 @@
 import ast
 import html
 import importlib
-import importlib.util
 import json
 import re
 import shutil
@@ -17,13 +16,11 @@ import pytest
 from jaxdis.metrics import METRICS
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
+from notebooks import outputs
 from tests.test_examples import assert_printed
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "notebooks"
-spec = importlib.util.spec_from_file_location("outputs", PAGES / "outputs.py")
-outputs = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(outputs)
 
 
 def test_pages_include_sections_that_exist():

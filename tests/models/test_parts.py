@@ -3,20 +3,15 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from jaxdis import models
 from tests.models.conftest import untrained
 from tests.models.methods.test_methods import SMALLEST
 
 
-def zoo_of(method, images):
-    config = models.Config("squares", method=method, steps=1)
-    return untrained(config, models.members({method.trained[0]: {}}, 2, method), images)
-
-
 def test_parts_of_a_zoo_are_those_of_its_members(images):
-    zoo = zoo_of(SMALLEST["monet"], images)
+    config = models.Config("squares", method=SMALLEST["monet"], steps=1)
+    zoo = untrained(config, models.members({"monet": {}}, 2, config.method), images)
     parts, slots = models.slot_parts(zoo, images[:5], batch_size=2), zoo.encode(images[:5])
     assert parts.reconstruction.shape == (2, 5, 8, 8, 1)
     assert parts.pictures.shape == (2, 5, 2, 8, 8, 1)
@@ -27,8 +22,3 @@ def test_parts_of_a_zoo_are_those_of_its_members(images):
     alone = zoo.config.method.parts(one, jnp.asarray(images[:5]))
     np.testing.assert_allclose(parts.pictures[1], alone.pictures, rtol=1e-5)
     assert zoo.reconstruct(images[:5]).shape == (2, 5, 8, 8, 1)
-
-
-def test_a_method_without_slots_is_refused(images):
-    with pytest.raises(ValueError, match="^zoo: must be a method with slots, got Vae"):
-        models.slot_parts(zoo_of(SMALLEST["vae"], images), images)

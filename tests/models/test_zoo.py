@@ -135,6 +135,11 @@ def test_images_that_do_not_suit_are_refused(wrong, message, zoo):
         zoo.encode(wrong)
 
 
+def test_a_method_without_slots_has_no_parts(zoo, images):
+    with pytest.raises(ValueError, match="^zoo: must be a method with slots, got Vae"):
+        models.slot_parts(zoo, images)
+
+
 def test_codes_that_do_not_suit_are_refused(zoo):
     with pytest.raises(ValueError, match="codes: must have shape"):
         zoo.decode(np.zeros((2, 5, 3)))

@@ -1,5 +1,6 @@
 import dataclasses
 import functools
+import inspect
 from typing import get_args
 
 import jax
@@ -10,9 +11,10 @@ import pytest
 from jaxdis import models
 from jaxdis.models.networks._architectures import Own, begin
 from jaxdis.models.objectives import _losses as losses
-from jaxdis.models.objectives._losses import Estimator
+from jaxdis.models.objectives._losses import Estimator, _log_weights, decompose
 from tests.draws import uniform
 from tests.models import reference
+from tests.programs import compiled_whole
 
 N, D, PIXELS = 6, 3, 16
 
@@ -123,6 +125,33 @@ def test_beta_tc_of_one_is_the_vae():
     assert float(tc[0]) == float(vae[0])
     for left, right in zip(jax.tree.leaves(tc[1]), jax.tree.leaves(vae[1]), strict=True):
         np.testing.assert_array_equal(left, right)
+
+
+def batch():
+    mean, log_variance, noise = np.random.default_rng(0).normal(size=(3, 16, 4)).astype(np.float32)
+    log_variance -= 1
+    return tuple(map(jnp.asarray, (mean + np.exp(log_variance / 2) * noise, mean, log_variance)))
+
+
+parts = compiled_whole(decompose)
+
+
+@pytest.mark.parametrize("estimator", get_args(Estimator))
+def test_parts_of_the_divergence_against_float64(estimator):
+    got = parts(*batch(), num_data=1000, estimator=estimator)
+    wanted = reference.parts(*(np.float64(a) for a in batch()), 1000, estimator)
+    np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_a_batch_larger_than_its_data_set_is_refused():
+    with pytest.raises(ValueError, match="no smaller than the batch"):
+        decompose(*batch(), num_data=8, estimator="mss")
+
+
+def test_an_unknown_estimator_is_refused(monkeypatch):
+    monkeypatch.setattr(losses, "estimable", lambda n, num_data, estimator: True)  # types are checked in tests alone
+    with pytest.raises(ValueError, match="estimator: must be one of mss, .*, got 'msw'"):
+        inspect.unwrap(_log_weights)(4, 10, "msw")
 
 
 def terms(**changes) -> models.Terms:
