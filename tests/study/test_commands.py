@@ -156,6 +156,7 @@ def test_a_calibration_is_planned_looked_at_verified_and_reported(tmp_path, caps
     assert "responds to it" in capsys.readouterr().out
     assert main(study("status", SMALL, out)) == 0
     assert "score: 16 of 16" in capsys.readouterr().out
+    assert {path.name for path in out.glob("[a-z]*.*")} == {"study.json", "cases.csv", "responses.csv"}
     cases = (out / "cases.csv").read_text()
     (out / "cases.csv").unlink()
     assert main(study("report", SMALL, out)) == 0
