@@ -155,10 +155,9 @@ def test_mpi3d_is_read_in_place(tmp_path, cache, save):
     assert cache.exists() == (save is np.savez_compressed)
 
 
-def test_mpi3d_render_reads_rows_by_factors(tmp_path, monkeypatch):
+def test_mpi3d_render_reads_rows_by_factors(tmp_path, miniature):
     images = arm_images()
     np.savez(tmp_path / "mpi3d_real.npz", images=images)
-    monkeypatch.setattr(image_files, "mpi3d_space", lambda variant: ARM)
     for resident in (False, True):
         space, render = jaxdis.data.mpi3d(tmp_path / "mpi3d_real.npz", "real", resident=resident, dtype="uint8")
         factors = space.sample(jax.random.key(0), 8)
