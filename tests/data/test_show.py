@@ -70,9 +70,7 @@ def test_a_sheet_from_a_source(tmp_path):
     ("name", "source", "kind", "message"),
     [
         ("dspirtes", None, ValueError, "unknown data set 'dspirtes'; did you mean 'dsprites'"),
-        ("mpi3d", None, ValueError, "mpi3d cannot be drawn and needs its file"),
         ("hearts", "x", ValueError, "reads no file"),
-        ("scream_dsprites", None, FileNotFoundError, "The_Scream.jpg"),
         ("cars3d", "absent", FileNotFoundError, "nips2015-analogy-data.tar.gz"),
     ],
 )

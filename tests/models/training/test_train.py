@@ -1,5 +1,7 @@
 import dataclasses
 import importlib
+import logging
+import math
 
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxdis import data, models
+from jaxdis._core import resources
 from jaxdis.models.methods._vae import permute
 from jaxdis.models.networks._architectures import apply, functions_of
 from jaxdis.models.objectives import _losses as distributions
@@ -344,3 +347,30 @@ def test_members_are_kept_along_training_and_over_a_resumed_run(config, images, 
     for wrong, message in (((5,), "multiples of 10"), ((50,), "up to 40"), (3, "must be numbers of updates")):
         with pytest.raises(ValueError, match=message):
             trained(config, of_both, images, keep=wrong, **how)
+
+
+# ---- large models on the CPU devices of one machine ------------------------------------------------------------------
+
+
+DEVICES = tuple(jax.devices())
+IMAGES = np.zeros((2, 64, 64, 3), np.uint8)
+# A scene under IODINE takes several hundred MB in training, and four are trained on at a time.
+IODINE = models.Iodine().resolved((64, 64, 3))
+
+
+@pytest.mark.parametrize(
+    ("method", "free", "count", "said"),
+    [
+        (IODINE, math.inf, len(DEVICES), False),
+        (IODINE, 3e9, 1, False),
+        (IODINE, 1e9, 1, True),
+        (models.Vae().resolved((64, 64, 3)), 1e6, len(DEVICES), False),
+    ],
+)
+def test_as_many_devices_train_as_have_room_for_a_member(method, free, count, said, monkeypatch, caplog):
+    assert len(DEVICES) > 1
+    monkeypatch.setattr(resources, "free_bytes", lambda device: free)
+    hyperparameters = jax.tree.map(lambda value: jnp.full(2, value, jnp.float32), method.settings())
+    with caplog.at_level(logging.WARNING, "jaxdis"):
+        assert runner.devices_that_fit(method, hyperparameters, as_source(IMAGES), DEVICES) == DEVICES[:count]
+    assert ("of memory, of which 1 GB are free" in caplog.text) == said
