@@ -103,6 +103,7 @@ def test_members_are_picked_by_index_slice_and_label(zoo, images):
     assert same(zoo[2:4], zoo.select(beta=4.0))
     assert zoo.select(model="dip_i", seed=[1]).labels == (zoo.labels[5],)
     np.testing.assert_array_equal(zoo[-1].encode(images).mean[0], zoo.encode(images).mean[5])
+    assert len(np.unique(zoo.encode(images).mean[:2, 0, 0])) == 2  # of other seeds
     assert zoo.select(model="dip_i", seed=range(2)).labels == zoo.select(model="dip_i", seed=np.arange(2)).labels
     assert same(models.concatenate([zoo[:2], zoo[2:]]), zoo)
     with pytest.raises(ValueError, match="must have a label among"):
