@@ -72,6 +72,14 @@ def traced_anew():
     programs.keep_in(None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def commands_start_nothing():
+    """They run in this process, whose devices are set already."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+        yield
+
+
 def pytest_addoption(parser):
     parser.addoption("--forms", help="run the forms of another platform, gpu or tpu, on this one")
 

@@ -1,16 +1,12 @@
 """The page that says which library computes what is that of the record, and jaxdis still agrees with the record."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parent.parent
-spec = importlib.util.spec_from_file_location("agreement", ROOT / "benchmarks" / "agreement.py")
-agreement = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(agreement)
+from benchmarks import agreement
+
 RECORD = json.loads(agreement.RECORD.read_text(encoding="utf-8"))
 SAME = [
     row

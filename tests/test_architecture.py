@@ -222,10 +222,17 @@ HEAVY = DOORS.keys() - {"pickle"} | {"optax", "scipy", "tyro", "rich", "h5py", "
 
 
 @pytest.mark.parametrize(
-    ("imports", "absent"), [("jaxdis", HEAVY | {"jax", "numpy"}), ("jaxdis, jaxdis.metrics; jaxdis.evaluate", HEAVY)]
+    ("imports", "absent"),
+    [
+        ("jaxdis", HEAVY | {"jax", "numpy"}),
+        ("jaxdis, jaxdis.metrics; jaxdis.evaluate", HEAVY),
+        ("jaxdis.data._datasets, jaxdis.data.files._tfds", HEAVY | {"tensorflow"}),
+    ],
 )
 def test_importing_the_package_is_light_and_scoring_arrays_loads_no_model(imports, absent):
+    """And no array is made before the program has chosen its devices."""
     program = f"import sys, {imports}; print(*sys.modules)"
+    program += "; assert not getattr(sys.modules.get('jax._src.xla_bridge'), '_backends', ()), 'a device was touched'"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not absent & set(loaded)
 

@@ -1,18 +1,11 @@
 """The table of properties: its cases are what they say, and the page has them all."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from benchmarks import properties
+from benchmarks.properties import drawn
 from jaxdis import METRICS, evaluate
-
-ROOT = Path(__file__).parent.parent
-spec = importlib.util.spec_from_file_location("properties", ROOT / "benchmarks" / "properties.py")
-properties = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(properties)
-drawn = properties.drawn
 
 
 def test_the_page_has_every_case_and_metric():

@@ -1,21 +1,12 @@
 """The table of speeds, of which the README has six rows, is written from records of benchmarks."""
 
-import importlib.util
 from pathlib import Path
 
-import pytest
+from benchmarks import speed_table
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "notebooks" / "speed.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def speed_table():
-    spec = importlib.util.spec_from_file_location("speed_table", ROOT / "benchmarks" / "speed_table.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def record(*benchmarks):
@@ -28,7 +19,7 @@ def record(*benchmarks):
     }
 
 
-def test_a_row_is_the_ratio_of_one_run(speed_table):
+def test_a_row_is_the_ratio_of_one_run():
     group = "SNC: ms per member"
     whole = record((group, "bench_snc[paper]", 0.08, 16), (group, "bench_peer_snc", 0.3, 1))
     peer_alone = record((group, "bench_peer_snc", 9.0, 1))
@@ -40,26 +31,26 @@ def test_a_row_is_the_ratio_of_one_run(speed_table):
     assert speed_table.rewritten(README, runs, add=False) == README
 
 
-def test_without_records_nothing_changes(speed_table):
+def test_without_records_nothing_changes():
     assert speed_table.rewritten(PAGE, [{}]) == PAGE
 
 
-def test_every_row_of_the_table_can_be_measured(speed_table):
-    rows = rows_of(PAGE, speed_table)
+def test_every_row_of_the_table_can_be_measured():
+    rows = rows_of(PAGE)
     assert {row.split(" | ")[0].removeprefix("| ") for row in rows} <= {row.title for row in speed_table.ROWS}
 
 
-def test_the_readme_has_six_rows_of_the_page(speed_table):
-    rows, page = rows_of(README, speed_table), rows_of(PAGE, speed_table)
+def test_the_readme_has_six_rows_of_the_page():
+    rows, page = rows_of(README), rows_of(PAGE)
     assert len(rows) == 6
     assert rows == [row for row in page if row in rows]
 
 
-def rows_of(text, speed_table):
+def rows_of(text):
     return text.split(speed_table.HEAD[1])[1].split("\n\n")[0].strip().splitlines()
 
 
-def test_benchmarks_of_the_rows_exist(speed_table):
+def test_benchmarks_of_the_rows_exist():
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("bench_*.py"))
     for row in speed_table.ROWS:
         for name in (row.benchmark, *(name for name, _ in row.peers)):

@@ -14,6 +14,7 @@ from jaxdis.evaluation._arrays_file import load_arrays
 
 RNG = np.random.default_rng(0)
 TYPES = RNG.integers(0, 3, 120)
+MATRIX = (np.eye(3)[TYPES] + 0.1 * RNG.normal(size=(120, 3))).astype(np.float32)
 
 
 def annotations():
@@ -22,46 +23,40 @@ def annotations():
     return pd.DataFrame(columns, index=[f"cell{number}" for number in range(120)])
 
 
-def cells(**representations):
-    return types.SimpleNamespace(obs=annotations(), obsm=representations)
-
-
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     """A file that the stand-in reads as cells with two representations."""
-    codes = (np.eye(3)[TYPES] + 0.1 * RNG.normal(size=(120, 3))).astype(np.float32)
-    found = cells(X_pca=codes, X_sparse=scipy.sparse.csr_matrix(codes))
+    found = types.SimpleNamespace(
+        obs=annotations(), obsm={"X_pca": MATRIX, "X_sparse": scipy.sparse.csr_matrix(MATRIX)}
+    )
     monkeypatch.setitem(sys.modules, "anndata", types.SimpleNamespace(read_h5ad=lambda path, backed: found))
     path = tmp_path / "cells.h5ad"
     path.write_bytes(b"")
-    return path, codes
+    return path
 
 
 def test_a_representation_and_annotations_are_codes_and_factors(file):
-    path, codes = file
-    arrays = load_arrays(f"{path}:X_pca", columns=["cell_type"])
-    np.testing.assert_array_equal(arrays.codes, codes)
+    arrays = load_arrays(f"{file}:X_pca", columns=["cell_type"])
+    np.testing.assert_array_equal(arrays.codes, MATRIX)
     assert arrays.factors.names == ("cell_type",)
     assert arrays.factors.classes == (("T", "B", "NK"),)
-    np.testing.assert_array_equal(load_arrays(f"{path}:X_sparse", columns=["cell_type", "depth"]).codes, codes)
+    np.testing.assert_array_equal(load_arrays(f"{file}:X_sparse", columns=["cell_type", "depth"]).codes, MATRIX)
     values = jaxdis.Factors.of(TYPES[:, None])
-    assert load_arrays(f"{path}:X_pca", values).factors is values
+    assert load_arrays(f"{file}:X_pca", values).factors is values
 
 
 def test_other_names_are_refused_with_those_that_there_are(file, tmp_path):
-    path, _ = file
     with pytest.raises(ValueError, match=r"got 'pca'; there is cells\.h5ad:X_pca, cells\.h5ad:X_sparse"):
-        load_arrays(f"{path}:pca")
+        load_arrays(f"{file}:pca")
     with pytest.raises(ValueError, match="must name a representation, got None"):
-        load_arrays(path)
+        load_arrays(file)
     with pytest.raises(ValueError, match="none.h5ad: no such file"):
         load_arrays(tmp_path / "none.h5ad:X_pca")
 
 
 def test_without_anndata_the_shell_says_what_to_install(file, monkeypatch, capsys):
-    path, _ = file
     monkeypatch.setitem(sys.modules, "anndata", None)
-    assert main(["score", f"{path}:X_pca", "--columns", "cell_type"]) != 0
+    assert main(["score", f"{file}:X_pca", "--columns", "cell_type"]) != 0
     assert 'pip install "jaxdis[omics]"' in " ".join(capsys.readouterr().err.split())
 
 
@@ -75,9 +70,6 @@ def test_cells_of_anndata_are_scored(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "cell_type (3 classes: T, B, NK)" in printed
     assert "1.0000" in printed
-
-
-MATRIX = (np.eye(3)[TYPES] + 0.1 * RNG.normal(size=(120, 3))).astype(np.float32)
 
 
 @pytest.mark.filterwarnings("ignore:Writing zarr v2:UserWarning")

@@ -1,12 +1,12 @@
 """Commands that read what another one wrote, as the README puts them together: each on the first one's real output."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
 
 import jaxdis
+from jaxdis._core.files import read_csv
 from jaxdis.cli import main
 from tests.draws import representations
 
@@ -14,11 +14,6 @@ RNG = np.random.default_rng(0)
 VALUES = representations()[1]
 RUNS = [(beta, seed) for beta in (1, 4) for seed in range(3)]
 METRICS = "--metrics", "mig", "sap_r2"
-
-
-def read(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +30,6 @@ def scored(tmp_path_factory):
     for name, pattern in (("s", "*"), ("a", "b1*"), ("b", "b4*")):
         arguments = [str(folder / "codes" / f"{pattern}.npz"), *METRICS, "--csv", str(folder / f"{name}.csv")]
         assert main(["score", *arguments, "--json", str(folder / f"{name}.json")]) == 0
-    arguments = ["--append", str(folder / "added.csv")]
-    for number in range(3):
-        assert main(["score", str(folder / "codes" / f"b1_s{number}.npz"), *METRICS, *arguments]) == 0
     return folder
 
 
@@ -46,26 +38,21 @@ def test_scores_of_several_files_are_compared_in_pairs_and_by_settings(scored, e
     meta, out = ["--meta", str(scored / "runs.csv")], tmp_path / "found.csv"
     sets = [str(scored / f"{name}.{ending}") for name in "ab"]
     assert main(["compare", *sets, "--paired", "seed", *meta, "--csv", str(out)]) == 0
-    pairs = read(out)
-    first, second = (np.array([float(row["mig"]) for row in read(scored / f"{name}.csv")]) for name in "ab")
+    pairs = read_csv(out)
+    first, second = (np.array([float(row["mig"]) for row in read_csv(scored / f"{name}.csv")]) for name in "ab")
     assert [row["metric"] for row in pairs] == ["mig", "sap_r2"]
     assert float(pairs[0]["difference"]) == pytest.approx((second - first).mean(), abs=1e-6)
     assert main(["compare", str(scored / f"s.{ending}"), "--by", "beta", *meta, "--csv", str(out)]) == 0
-    assert abs(float(read(out)[0]["difference"])) == pytest.approx(abs((second - first).mean()), abs=1e-6)
+    assert abs(float(read_csv(out)[0]["difference"])) == pytest.approx(abs((second - first).mean()), abs=1e-6)
     assert main(["compare", str(scored / f"s.{ending}"), "--by", "seed", "--across", "beta", *meta]) == 0
     assert main(["compare", *sets, "--paired", "file"]) == 2  # no file is in both
     assert main(["compare", *sets, "--paired", "seed"]) == 2
     assert "got 'seed' for a; meta= (--meta FILE) adds columns" in capsys.readouterr().err
 
 
-def test_rows_that_were_added_one_by_one_are_compared(scored):
-    sets = [str(scored / "added.csv"), str(scored / "b.csv")]
-    assert main(["compare", *sets, "--paired", "seed", "--meta", str(scored / "runs.csv")]) == 0
-
-
 def test_a_table_of_scores_is_metadata_of_its_files(scored):
     """Each of its rows is the member 0 of its file."""
-    known = read(scored / "runs.csv")
+    known = read_csv(scored / "runs.csv")
     table = {**{name: [row[name] for row in known] for name in known[0]}, "member": [0] * 6}
     found = [jaxdis.compare(scored / "s.csv", by="beta", meta=meta) for meta in (scored / "runs.csv", table)]
     assert [row[2:] for row in found[0].rows] == [row[2:] for row in found[1].rows]
@@ -81,7 +68,7 @@ def test_members_of_several_files_are_told_apart_by_file_and_member(tmp_path):
     assert main(["score", str(tmp_path / "*.npz"), *METRICS, "--csv", str(tmp_path / "s.csv")]) == 0
     table = {"file": ["x.npz", "x.npz", "y.npz", "y.npz"], "member": [0, 1, 0, 1], "beta": [1, 2, 1, 2]}
     found = jaxdis.compare(tmp_path / "s.csv", by="beta", meta=table)
-    rows = read(tmp_path / "s.csv")
+    rows = read_csv(tmp_path / "s.csv")
     low, high = (np.mean([float(rows[row]["mig"]) for row in pair]) for pair in ((0, 2), (1, 3)))
     assert abs(found.rows[0].difference) == pytest.approx(abs(high - low), abs=1e-6)
 

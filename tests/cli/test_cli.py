@@ -59,66 +59,6 @@ def test_score_marks_continuous_factors_and_undefined_scores(tmp_path, capsys):
     assert json.loads((tmp_path / "out.json").read_text())["mig"][1] is None
 
 
-class Anything:
-    pass
-
-
-def bad_files():
-    values = np.arange(20)[:, None] % 3
-    codes = np.zeros((20, 2), np.float32)
-
-    def missing(path):
-        return path
-
-    def pickled(path):
-        np.savez(path, codes=np.array([Anything()], dtype=object), factors=values)
-        return path
-
-    def truncated(path):
-        np.savez(path, codes=codes, factors=values)
-        path.write_bytes(path.read_bytes()[:-200])
-        return path
-
-    def without_factors(path):
-        np.savez(path, codes=codes)
-        return path
-
-    def npy_alone(path):
-        np.save(path.with_suffix(".npy"), codes)
-        return path.with_suffix(".npy")
-
-    def wrong_factors(path):
-        np.savez(path, codes=codes, factors=values + 0.5)
-        return path
-
-    yield missing, "no such file"
-    yield pickled, "pickled Python objects, which are never loaded"
-    yield truncated, "cut short"
-    yield without_factors, "must have an array 'factors', got ['codes']"
-    yield npy_alone, "--factors factors.npy"
-    yield wrong_factors, "not whole numbers"
-
-
-@pytest.mark.parametrize(("make", "message"), list(bad_files()), ids=lambda case: getattr(case, "__name__", None))
-def test_bad_files_end_with_code_2_and_one_line(make, message, tmp_path, capsys):
-    assert main(["score", str(make(tmp_path / "bad.npz"))]) == 2
-    error = capsys.readouterr().err.strip()
-    assert message in error
-    assert len(error.splitlines()) == 1
-    assert "Traceback" not in error
-
-
-@pytest.mark.parametrize("kept", [60, 1000], ids=["header", "numbers"])
-def test_arrays_that_are_cut_short_are_refused_by_name(kept, tmp_path, capsys):
-    np.save(tmp_path / "codes.npy", np.zeros((20, 50)))
-    np.save(tmp_path / "factors.npy", np.arange(20)[:, None] % 3)
-    whole = (tmp_path / "codes.npy").read_bytes()
-    (tmp_path / "codes.npy").write_bytes(whole[:kept])
-    assert main(["score", str(tmp_path / "codes.npy"), "--factors", str(tmp_path / "factors.npy")]) == 2
-    error = capsys.readouterr().err
-    assert "codes.npy: must be a plain .npy array, got another file or one that is cut short" in error
-
-
 @pytest.mark.parametrize(
     "what", ["metrics", "relations", "scores", "objectives", "models", "data", "studies", "references"]
 )
@@ -441,8 +381,20 @@ def test_a_narrow_terminal_shows_numbers(codes_file, capsys, monkeypatch):
         (("--learning-rate", "-1"), "learning_rate: must be a number above 0, got -1.0"),
         (("--objective", "nonsense"), "objective: must be one of"),
         (("--seeds", "0"), "members: must have at least one variant and one seed"),
+        (("--seeds", "200000"), "seeds: must have at most 100,000 members in all"),
         (("--steps", "0"), "steps: must be a whole number of at least 1, got 0"),
         (("--data", "nonsense"), "data: must be one of"),
+        (
+            ("--model", "gan"),
+            "model: must be one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, "
+            "monet, genesis, iodine, got 'gan'",
+        ),
+        (("--model", "pca", "--beta", "4"), "beta: must be given with the model vae, got pca"),
+        (("--model", "pca", "--model-option", "codes=3"), "Pca: must have options among num_codes, passes"),
+        (("--model", "pca", "--model-option", "num_codes=many"), "num_codes: must be a whole number"),
+        (("--model", "pca", "--model-option", "num_codes"), "num_codes: must be a whole number"),
+        (("--model", "pca", "--steps", "40"), "steps: must be from 2 to 9"),
+        (("--model-option", "batch_size=0"), "batch_size: must be a whole number of at least 1, got 0"),
     ],
 )
 def test_settings_that_would_be_ignored_or_cannot_be_are_refused(options, message, tmp_path, capsys):
@@ -457,8 +409,6 @@ def test_settings_that_would_be_ignored_or_cannot_be_are_refused(options, messag
         ("score", "{codes}", "--metrics", "mig", "--csv", "{codes}/below/out.csv"),
         ("score", "no\x1b[31m\nfile\udcff.npz"),
         ("data", "show", "dsprites", "--seed", str(2**63), "--out", "{out}"),
-        ("study", "run", "quickstart", "--out", "{codes}"),
-        ("study", "status", "quickstart", "--out", "{codes}/below"),
     ],
     ids=lambda arguments: " ".join(arguments[:3]).encode("ascii", "replace").decode(),
 )

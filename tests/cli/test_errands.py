@@ -13,6 +13,8 @@ from jaxdis import METRICS
 from jaxdis.cli import main
 from jaxdis.cli._metric_texts import plan_of_texts
 from jaxdis.evaluation._arrays_file import load_arrays
+from jaxdis.models import load
+from jaxdis.study._trained_work import Cost
 from tests.draws import representations
 
 
@@ -121,8 +123,6 @@ def test_encoded_files_can_be_scored_and_shown(zoo, tmp_path, capsys):
 
 
 def test_images_of_ones_own_are_encoded_as_those_of_the_data_set(zoo, tmp_path, capsys):
-    from jaxdis.models import load
-
     rng = np.random.default_rng(0)
     images = rng.random((5, 32, 32, 1), dtype=np.float32)
     np.savez(tmp_path / "images.npz", images=images, factors=np.arange(5)[:, None])
@@ -213,8 +213,6 @@ def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
 
 def test_a_plan_adds_up_its_studies(tmp_path, capsys, monkeypatch):
     """Under a title for each, megabytes as the tables have them, and a total over all."""
-    from jaxdis.study._trained_work import Cost
-
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     cost = {name: Cost(2, 2, 1e9, 90.0, size, 3e5) for name, size in (("train", 6e7), ("encode", 9e6), ("score", 1e6))}

@@ -43,27 +43,6 @@ def scored(folder, *arguments, files="*.npz"):
     return list(csv.DictReader(out.read_text().splitlines()))
 
 
-def test_a_file_has_the_scores_that_it_has_alone(folder, monkeypatch):
-    """Random metrics too: among others, a file keeps the random numbers of the member 0 that it is alone."""
-    calls = []
-
-    def counted(codes, *arguments, **named):
-        calls.append(codes.shape)
-        return evaluate(codes, *arguments, **named)
-
-    monkeypatch.setattr("jaxdis.evaluation._evaluate.evaluate", counted)
-    metrics = ["--metrics", "mig", "factor_vae:num_train=50:num_eval=50:batch=8", "--bootstrap", "3"]
-    together = scored(folder, *metrics)
-    assert calls == [(6, 200, 3)]
-    assert [row["file"] for row in together] == [f"run{number}.npz" for number in range(6)]
-    (alone,) = scored(folder, *metrics, files="run3.npz")
-    for column, value in alone.items():
-        if column in ("member", "factors"):
-            assert together[3][column] == value
-        elif column != "evaluation":
-            assert float(together[3][column]) == pytest.approx(float(value), abs=1e-6), column
-
-
 def test_a_bias_beyond_the_error_is_marked(folder, capsys):
     """Noise with few samples: redrawn ones share more information with the factors by chance."""
     assert main(["score", str(folder / "run*.npz"), "--metrics", "med", "--bootstrap", "20"]) == 0
@@ -222,7 +201,7 @@ def interrupted_at(count, monkeypatch):
     calls = []
 
     def interrupted(codes, factors, metrics, *arguments, arrived=None, **named):
-        calls.append((np.shape(codes)[0], list(metrics)))
+        calls.append((np.shape(codes)[0], list(metrics), named.get("numbers")))
         if len(calls) < count:
             return evaluate(codes, factors, metrics, *arguments, arrived=arrived, **named)
 
@@ -257,10 +236,11 @@ def test_what_was_computed_for_many_files_is_kept(folder, monkeypatch, rows_of_t
 
 
 def test_quick_metrics_are_computed_for_all_files_first(folder, monkeypatch, rows_of_two):
+    """A file has the scores that it has alone: among others, it keeps the random numbers of the member 0."""
     monkeypatch.setattr("jaxdis.evaluation._run.seconds_of", lambda stage: stage[0][0] == "sap_r2")
     calls, metrics = interrupted_at(99, monkeypatch), ["--metrics", "sap_r2", "mig", "mcc"]
     rows = scored(folder, *metrics, "--json", str(folder / "scores.json"))
-    assert calls == [(2, ["mig", "mcc"])] * 3 + [(2, ["sap_r2"])] * 3
+    assert calls == [(2, ["mig", "mcc"], [0, 0])] * 3 + [(2, ["sap_r2"], [0, 0])] * 3
     monkeypatch.undo()
     (alone,) = scored(folder, *metrics, "--json", str(folder / "alone.json"), files="run3.npz")
     together = json.loads((folder / "scores.json").read_text())["run3.npz"]

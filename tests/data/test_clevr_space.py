@@ -11,12 +11,11 @@ from scipy.stats import chisquare, kstest
 import jaxdis
 from jaxdis.data import DATASETS
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_space
 from jaxdis.data._clevr_render import View
 
 KEY = jax.random.key(0)
-SPACE = clevr_space.space(view=View(side=192))
-FEW = clevr_space.space(3, 1, jitter=False, view=View(side=24, rotation="degrees"))
+SPACE = clevr.space(view=View(side=192))
+FEW = clevr.space(3, 1, jitter=False, view=View(side=24, rotation="degrees"))
 LEVEL = np.arange(6) / 5
 
 
@@ -98,7 +97,7 @@ def test_evaluation_has_all_objects_in_colors_of_the_levels():
 
 def test_local_groups_follow_table_7():
     space = SPACE.complete()
-    radius = clevr_space.radius(space)
+    radius = clevr.radius(space)
     draw = jax.jit(lambda key: space.local_groups(key, radius, groups=3, samples=60))
     rows = np.asarray(draw(KEY))
     assert follow_the_rules(rows)
@@ -195,8 +194,8 @@ def test_rules_ask_for_pixels_that_are_seen():
 
 
 def test_scenes_of_slots_have_labels_and_masks():
-    scenes, space = DATASETS["clevr6"].scenes, clevr_space.space(view=View(side=16))
-    assert DATASETS["clevr6"].space == clevr_space.space()
+    scenes, space = DATASETS["clevr6"].scenes, clevr.space(view=View(side=16))
+    assert DATASETS["clevr6"].space == clevr.space()
     factors = space.wrap(scenes.draw(space, KEY, 20, groups=2))
     samples = scenes.samples(space, factors)
     assert samples.labels[:2] == (("object 1", "red"), ("object 1", "green"))

@@ -1,6 +1,5 @@
 """The lattice and its samplers: exact cells, exact probabilities, exact exclusions."""
 
-import functools
 import itertools
 
 import jax
@@ -159,22 +158,6 @@ def test_local_group_is_uniform_over_the_cut_off_neighborhood():
     assert {tuple(np.unique(group)) for group in groups} == {
         (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 4), (1, 2, 3, 4, 5), (2, 3, 4, 5), (3, 4, 5)
     }  # fmt: skip
-
-
-def test_spaces_are_static_arguments_and_equal_ones_share_a_trace():
-    traces = []
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def draw(space, key):
-        traces.append(space)
-        return space.sample(key, 3)
-
-    key = jax.random.key(15)
-    first, again = (draw(FactorSpace.of(shape=3, x=4), key) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-    assert len(traces) == 1
-    draw(FactorSpace.of(shape=3, x=5), key)
-    assert len(traces) == 2
 
 
 @pytest.mark.parametrize(

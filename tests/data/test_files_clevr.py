@@ -13,7 +13,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 import jaxdis.data
 from jaxdis.data import DATASETS
 from jaxdis.data import _clevr_render as clevr
-from jaxdis.data import _clevr_render as clevr_space
 from jaxdis.data import _lattice as lattice
 from jaxdis.data._clevr_render import View
 from jaxdis.data.files import _clevr_files as files
@@ -173,7 +172,7 @@ def published(row, rng):
 
 @pytest.fixture(scope="module")
 def scenes():
-    space = clevr_space.space(jitter=False, view=View(rotation="degrees")).only({"num_objects": 3})
+    space = clevr.space(jitter=False, view=View(rotation="degrees")).only({"num_objects": 3})
     rows = np.array(space.sample(KEY, 5))
     rows[1:4, 0] = [0, 2, 1]  # what is left of a scene follows the rules
     rng = np.random.default_rng(0)
@@ -196,7 +195,7 @@ def test_the_file_has_the_interface_of_the_renderer(tmp_path, scenes):
     path = write(tmp_path / "clevr.tfrecords", [features[0], hidden, *features[1:]])
     space, render = jaxdis.data.clevr6(source=path, side=48, dtype="uint8")
     assert render.source == "file:clevr.tfrecords"
-    assert space.names == clevr_space.space(jitter=False).names
+    assert space.names == clevr.space(jitter=False).names
     factors = np.asarray(space.listing.values)
     assert len(factors) == 5
     expected, found = (np.asarray(clevr.parts(jnp.asarray(r)).objects) for r in (rows, factors))

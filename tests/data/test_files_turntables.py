@@ -22,16 +22,14 @@ from publishers import (
 from scipy.io import savemat
 
 import jaxdis.data
-from jaxdis.data import FactorSpace
 from jaxdis.data.files import _image_files as image_files
 from jaxdis.data.files._image_files import TESTING, TRAINING
 
 
 @pytest.mark.parametrize("layout", CAR_WRITERS)
-def test_cars_are_in_the_order_of_the_list(tmp_path, monkeypatch, layout):
+def test_cars_are_in_the_order_of_the_list(tmp_path, miniature, layout):
     views = car_views()
     path = CAR_WRITERS[layout](tmp_path, car_files(views))
-    monkeypatch.setattr(image_files, "CARS3D_SPACE", CARS)
     space, render = jaxdis.data.cars3d(path, dtype="uint8")
     factors = np.asarray(space.sample(jax.random.key(0), 12))
     drawn = np.asarray(render(jnp.asarray(factors)))
@@ -112,11 +110,9 @@ def test_smallnorb_round_trip_puts_images_where_their_labels_say(tmp_path, suffi
             np.testing.assert_array_equal(images[cell, ..., 0], shrunk(pair[0]))
 
 
-def test_smallnorb_draws_the_hidden_instance(tmp_path, monkeypatch):
+def test_smallnorb_draws_the_hidden_instance(tmp_path, miniature):
     write_toys(tmp_path, toy_arrays(), ".mat")
     images = np.array(image_files.smallnorb_images(tmp_path, TOYS)).reshape(*TOYS.sizes, 64, 64, 1)
-    monkeypatch.setattr(image_files, "SMALLNORB_FULL_SPACE", TOYS)
-    monkeypatch.setattr(image_files, "SMALLNORB_SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1))
     space, render = jaxdis.data.smallnorb(tmp_path, dtype="uint8")
     assert space.names == ("category", "elevation", "azimuth", "lighting")
     factors = jnp.tile(jnp.array([[1, 0, 2, 0]]), (200, 1))
@@ -155,7 +151,7 @@ SPOILED_TOYS = {
     ),
     "an image is missing": (
         lambda halves: [halves[TESTING].update({p: a[1:]}) for p, a in halves[TESTING].items()],
-        "1 are missing and 0 come more than once",
+        "1 are missing and 0 come more than once, the first at {'category': ",
     ),
     "an instance in both halves": (
         change(TESTING, "info", with_value((slice(None), 0), 1)), "12 are missing and 12 come more than once"

@@ -10,18 +10,14 @@ import pytest
 from PIL import Image
 
 from jaxdis.cli import main
-from jaxdis.data import DATASETS, DataSource, FactorSpace
+from jaxdis.data import DATASETS, DataSource
 from jaxdis.data._data_source import sources_of
-from jaxdis.data.files import _image_files as image_files
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models._config import describe, restored
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from tests.data.publishers import (
-    ARM,
-    CARS,
-    TOYS,
     arm_images,
     car_files,
     car_views,
@@ -51,20 +47,9 @@ FILES = {
 }
 
 
-# Spaces of as many cells as the miniature files have images.
-SMALLER = (
-    (image_files, "mpi3d_space", lambda variant: ARM),
-    (image_files, "CARS3D_SPACE", CARS),
-    (image_files, "SMALLNORB_FULL_SPACE", TOYS),
-    (image_files, "SMALLNORB_SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1)),
-)
-
-
 @pytest.fixture(params=FILES)
-def source(request, tmp_path, monkeypatch):
+def source(request, tmp_path, miniature):
     """A data set, and its file in the publisher's layout with few images."""
-    for module, attribute, value in SMALLER:
-        monkeypatch.setattr(module, attribute, value)
     folder = tmp_path / "files"
     folder.mkdir()
     return request.param, FILES[request.param](folder)

@@ -40,14 +40,6 @@ def test_calibration_cases_have_the_reference_distribution(case):
     assert statistic < chi2.isf(1e-6, len(counts) - 1)
 
 
-@pytest.mark.parametrize("case", synthetic.CASES)
-def test_explicit_cases_tell_everything_and_the_others_do_not(case):
-    codes, factors = calibration(case, jax.random.key(1))
-    codes, values = np.asarray(codes), np.asarray(factors.values)
-    told = len(np.unique(codes, axis=0)) == len(np.unique(values, axis=0))
-    assert told == (case[2] == "1")
-
-
 def test_copies_stand_side_by_side_and_are_independent():
     codes, factors = calibration("101", jax.random.key(0), 20_000, copies=2)
     assert codes.shape == (20_000, 6)

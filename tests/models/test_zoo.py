@@ -11,9 +11,11 @@ from jaxdis import models
 from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
 from jaxdis.models import _zoo as traversal
 from jaxdis.models._config import describe, restored, types_of_configs
+from jaxdis.models._images import Images
 from jaxdis.models.training._train import begin
 from jaxdis.papers import PAPERS
 from tests.models.conftest import changed, same, untrained
+from tests.models.methods.test_methods import SMALLEST
 
 pytestmark = pytest.mark.two_devices
 
@@ -101,6 +103,7 @@ def test_members_are_picked_by_index_slice_and_label(zoo, images):
     assert same(zoo[2:4], zoo.select(beta=4.0))
     assert zoo.select(model="dip_i", seed=[1]).labels == (zoo.labels[5],)
     np.testing.assert_array_equal(zoo[-1].encode(images).mean[0], zoo.encode(images).mean[5])
+    assert len(np.unique(zoo.encode(images).mean[:2, 0, 0])) == 2  # of other seeds
     assert zoo.select(model="dip_i", seed=range(2)).labels == zoo.select(model="dip_i", seed=np.arange(2)).labels
     assert same(models.concatenate([zoo[:2], zoo[2:]]), zoo)
     with pytest.raises(ValueError, match="must have a label among"):
@@ -133,6 +136,11 @@ def test_zoos_of_different_trainings_are_not_joined(changes, words, zoo):
 def test_images_that_do_not_suit_are_refused(wrong, message, zoo):
     with pytest.raises(ValueError, match=message):
         zoo.encode(wrong)
+
+
+def test_a_method_without_slots_has_no_parts(zoo, images):
+    with pytest.raises(ValueError, match="^zoo: must be a method with slots, got Vae"):
+        models.slot_parts(zoo, images)
 
 
 def test_codes_that_do_not_suit_are_refused(zoo):
@@ -223,3 +231,67 @@ def test_fewer_images_are_encoded_at_a_time_where_each_takes_much_memory(method,
     params = jax.eval_shape(lambda key: method.params(begin(method, key).learner), jax.random.key(0))
     zoo = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((3, *leaf.shape), leaf.dtype), params)
     assert traversal.images_at_once(method.represent, zoo, method.image_shape) == size
+
+
+def plain(factors):
+    return jnp.zeros((len(factors), 8, 8, 1)) + factors[:, :1, None, None].astype(jnp.float32)
+
+
+def noisy(factors, key):
+    return jnp.broadcast_to(jax.random.uniform(key, (len(factors), 8, 8, 1)), (len(factors), 8, 8, 1))
+
+
+def with_options(factors, *, scale=1.0):
+    return scale * plain(factors)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Gathered:
+    table: jax.Array
+
+    def __call__(self, factors):
+        return self.table[factors[:, 0]]
+
+
+@pytest.mark.parametrize(
+    ("render", "arrays", "takes_key"),
+    [(plain, 0, False), (noisy, 0, True), (with_options, 0, False), (Gathered(jnp.ones((3, 8, 8, 1))), 1, False)],
+    ids=["plain", "noisy", "options", "pytree"],
+)
+def test_a_renderer_is_called_as_it_asks_to_be(render, arrays, takes_key):
+    images = Images.of(render)
+    assert (len(jax.tree.leaves(images)), images.takes_key) == (arrays, takes_key)
+    call = jax.jit(lambda images, factors, key: images(factors, key))
+    assert call(images, jnp.zeros((2, 1), int), jax.random.key(0)).shape == (2, 8, 8, 1)
+    assert Images.of(images) is images
+
+
+def test_what_is_no_renderer_is_refused():
+    with pytest.raises(ValueError, match="render: must be a function of factors"):
+        Images.of("dsprites")
+
+
+def test_noise_follows_from_the_key_and_the_place_alone(zoo):
+    factors = np.zeros((9, 1), np.int32)
+    found = zoo.encode(factors, render=noisy).mean
+    np.testing.assert_array_equal(zoo.encode(factors, render=noisy).mean, found)
+    np.testing.assert_allclose(zoo.encode(factors, render=noisy, batch_size=4).mean, found, atol=1e-6)
+    np.testing.assert_allclose(zoo.encode(factors[:5], render=noisy, batch_size=2).mean, found[:, :5], atol=1e-6)
+    assert not np.allclose(zoo.encode(factors, render=noisy, key=jax.random.key(1)).mean, found)
+    assert len(np.unique(found[0, :, 0])) == 9
+
+
+def test_parts_of_a_zoo_are_those_of_its_members(images):
+    config = models.Config("squares", method=SMALLEST["monet"], steps=1)
+    zoo = untrained(config, models.members({"monet": {}}, 2, config.method), images)
+    parts, slots = models.slot_parts(zoo, images[:5], batch_size=2), zoo.encode(images[:5])
+    assert parts.reconstruction.shape == (2, 5, 8, 8, 1)
+    assert parts.pictures.shape == (2, 5, 2, 8, 8, 1)
+    np.testing.assert_allclose(parts.masks, slots.masks, rtol=1e-5)
+    whole = np.einsum("mnshw,mnshwc->mnhwc", parts.masks, parts.pictures)
+    np.testing.assert_allclose(parts.reconstruction, whole, rtol=1e-5)
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf[1]), zoo.params)
+    alone = zoo.config.method.parts(one, jnp.asarray(images[:5]))
+    np.testing.assert_allclose(parts.pictures[1], alone.pictures, rtol=1e-5)
+    assert zoo.reconstruct(images[:5]).shape == (2, 5, 8, 8, 1)

@@ -1,4 +1,4 @@
-"""Running a paper again on a toy: what is kept, what is recomputed, and what the page shows."""
+"""Running a paper again on a toy: what is kept, what is recomputed, what the page shows, and what was run elsewhere."""
 
 import csv
 import json
@@ -9,11 +9,13 @@ import pytest
 
 from jaxdis import plots
 from jaxdis._core.store import canonical
+from jaxdis.cli._study_commands import Reproduce
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness._page import Beside, Content, Figure, Measured, csv_rows, in_spreads, render, section
 from jaxdis.papers.harness._paper import Paper, Piece, floats, reproduce
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
 from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
+from jaxdis.study import StoreError, run, status, work_of
 from jaxdis.study._trained_work import TrainedWork
 from tests.study.tiny import tiny
 
@@ -162,3 +164,25 @@ def test_every_paper_has_studies_and_pieces_of_both_sizes(key):
         for study in studies.values():
             assert json.dumps(study.describe(), default=str)
             assert study.title
+
+
+def test_what_was_run_elsewhere_is_not_run_again(tmp_path, monkeypatch):
+    run(tiny(seeds=1), tmp_path / "parts" / "first")
+    work = work_of(tiny(seeds=2))
+    command = Reproduce("mahon2024", tmp_path / "out", study=(tmp_path / "parts",))
+    command._take_over(work, tmp_path / "out", False)
+    found = status(work, tmp_path / "out")
+    for kind, total in found.total.items():
+        assert found.done[kind] == total // 2
+    run(work, tmp_path / "out")
+    monkeypatch.setattr(type(work), "compute", lambda *_: pytest.fail("nothing is missing"))
+    other = Reproduce("mahon2024", tmp_path / "again", study=(tmp_path / "out",))
+    other._take_over(work, tmp_path / "again", False)
+    run(work, tmp_path / "again")
+    tables = [(tmp_path / folder / "results.csv").read_text() for folder in ("out", "again")]
+    assert tables[0] == tables[1]
+
+
+def test_folders_without_studies_are_refused(tmp_path):
+    with pytest.raises(StoreError, match="study: must be folders of studies"):
+        Reproduce("mahon2024", tmp_path / "out", study=(tmp_path,))._take_over(None, tmp_path / "out", False)

@@ -1,6 +1,5 @@
 """``jaxdis study`` as a user runs it: every refusal is one line, before anything is run."""
 
-import csv
 import os
 import re
 
@@ -16,14 +15,6 @@ QUICK = ("quickstart", "--steps", "2", "--train-samples", "60", "--test-samples"
 SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--train-samples", "60", "--parts", "cases")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def in_process():
-    """The devices of this process are set already."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
-        yield
-
-
 def study(action: str, options, out, *more) -> list[str]:
     return ["study", action, *options, "--out", str(out), *map(str, more)]
 
@@ -33,9 +24,7 @@ def study(action: str, options, out, *more) -> list[str]:
     [
         (("quickstart", "--train-samples", "0"), "train_samples: must be 10 to"),
         (("quickstart", "--seeds", "1000000000", "--plan"), "seeds: must be 1 to 100,000, got 1,000,000,000"),
-        (("quickstart", "--steps", "0"), "steps: must be a whole number of at least 1, got 0"),
         (("quickstart", "--network", "mlp"), "network: the study quickstart takes"),
-        (("quickstart", "--executor", "processes:²"), "executor: must be processes:COUNT"),
         (("quickstart", "--executor", "nonsense", "--plan"), "executor: must be processes:COUNT"),
         (("locatello2020", "--data", "mpi3d", "--plan"), "mpi3d cannot be drawn and needs its file (official npz"),
         (("locatello2020", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
@@ -45,14 +34,8 @@ def study(action: str, options, out, *more) -> list[str]:
             " dangnhu2022, got 'nonsense'",
         ),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes seeds, train_samples, parts"),
-        (("calibration", "--network", "mlp"), "network: the study calibration takes"),
         (("calibration", "--executor", "nonsense"), "executor: must be processes:COUNT"),
-        (("calibration", "--steps", "5"), "steps: the study calibration takes"),
         (("calibration", "--seeds", "0"), "seeds: must be 1 to 10,000, got 0"),
-        (
-            ("calibration", "--train-samples", "-5"),
-            "train_samples: must be a whole number of at least 1 or None, got -5",
-        ),
         (("calibration", "--train-samples", "1"), "samples: must have 10 to 100,000,000 samples, got 1"),
     ],
 )
@@ -60,11 +43,6 @@ def test_what_cannot_run_is_refused_before_anything_is_written(options, message,
     monkeypatch.setenv("JAXDIS_CACHE", str(tmp_path / "cache"))
     assert message in refused(capsys, *study("run", options, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
-
-
-def test_more_members_than_any_zoo_has_are_refused(tmp_path, capsys):
-    error = refused(capsys, "train", "--seeds", "200000", "--out", tmp_path / "out")
-    assert "seeds: must have at most 100,000 members in all" in error
 
 
 def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
@@ -142,13 +120,6 @@ def test_status_and_report_of_the_same_options(finished, capsys):
     assert main(study("report", TINY, finished, "--seeds", "2")) == 0
 
 
-def test_the_table_and_the_report_tell_what_metrics_are_fitted_on(finished):
-    rows = list(csv.DictReader((finished / "results.csv").read_text().splitlines()))
-    assert {(row["train_samples"], row["test_samples"]) for row in rows} == {("64", "32")}
-    page = (finished / "report.html").read_text()
-    assert "64 samples (learners are evaluated on 32 others)" in page
-
-
 @pytest.mark.parametrize("spoil", ["", "id,mig\n", "cut", "shuffled"])
 def test_a_spoilt_table_is_no_report(finished, spoil, capsys):
     path = finished / "results.csv"
@@ -185,6 +156,7 @@ def test_a_calibration_is_planned_looked_at_verified_and_reported(tmp_path, caps
     assert "responds to it" in capsys.readouterr().out
     assert main(study("status", SMALL, out)) == 0
     assert "score: 16 of 16" in capsys.readouterr().out
+    assert {path.name for path in out.glob("[a-z]*.*")} == {"study.json", "cases.csv", "responses.csv"}
     cases = (out / "cases.csv").read_text()
     (out / "cases.csv").unlink()
     assert main(study("report", SMALL, out)) == 0

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import contextlib
-import csv
 import os
 import signal
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jaxdis._core.files import read_csv
 from jaxdis._core.store import Store
 from jaxdis.study import _given_codes as given_codes
 from jaxdis.study._executors import Processes, opened
@@ -27,11 +27,7 @@ dask = pytest.importorskip("distributed")
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    return table(run(tiny(), tmp_path_factory.mktemp("here")))
-
-
-def table(path: Path) -> list[dict]:
-    return list(csv.DictReader(path.read_text().splitlines()))
+    return read_csv(run(tiny(), tmp_path_factory.mktemp("here")))
 
 
 def assert_same(found: list[dict], expected: list[dict]) -> None:
@@ -62,7 +58,7 @@ def test_another_name_is_refused(name):
 
 def test_processes_make_the_study(expected, tmp_path):
     with opened("processes:2") as executor:
-        assert_same(table(run(tiny(), tmp_path, executor=executor)), expected)
+        assert_same(read_csv(run(tiny(), tmp_path, executor=executor)), expected)
 
 
 def _die_once(flag: Path) -> str:
@@ -162,7 +158,7 @@ def test_a_dask_worker_killed_mid_run(expected, tmp_path, cluster):
     with when_trained(tmp_path, cluster.replace_worker), opened(cluster.name) as executor:
         path = run(tiny(), tmp_path, executor=executor)
     assert cluster.workers[0].wait() == -signal.SIGKILL
-    assert_same(table(path), expected)
+    assert_same(read_csv(path), expected)
     assert list(Store(tmp_path).verify()) == []
 
 
@@ -190,7 +186,7 @@ def test_a_dask_scheduler_restarted_mid_run(expected, tmp_path, cluster):
 
     with when_trained(tmp_path, restart), opened(cluster.name) as executor:
         path = run(tiny(), tmp_path, executor=executor)
-    assert_same(table(path), expected)
+    assert_same(read_csv(path), expected)
     assert status(tiny(), tmp_path).complete
 
 

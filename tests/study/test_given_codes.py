@@ -40,8 +40,7 @@ def zoo(tmp_path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def in_process(monkeypatch):
-    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+def arranged(monkeypatch):
     monkeypatch.setattr("jaxdis.plots.png", lambda figure: b"")
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))

@@ -1,7 +1,6 @@
 """The studies that come with the library, at toy size."""
 
 import dataclasses
-import inspect
 
 import pytest
 
@@ -26,15 +25,6 @@ def test_the_papers_models_combinations_and_normal_test_set():
     assert {training.held_out_share for training in study.trainings if not training.held_out} == {0.2}
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_every_study_can_be_described(name):
-    sizes = {"seeds": 1, "steps": 1, "train_samples": 100, "test_samples": 50}
-    taken = inspect.signature(STUDIES[name]).parameters
-    study = STUDIES[name](**{size: value for size, value in sizes.items() if size in taken})
-    assert study.describe()["name"] == name
-    assert study.title
-
-
 def test_unknown_data_and_networks_are_refused():
     with pytest.raises(ValueError, match="data: must be some of dsprites"):
         mahon2024(data=("cars3d",))
@@ -44,8 +34,10 @@ def test_unknown_data_and_networks_are_refused():
         locatello2020(network="cnn")
 
 
-def test_every_study_has_its_work():
-    found = {name: work_of(make()) for name, make in STUDIES.items()}
+def test_every_study_has_its_work_and_can_be_described():
+    studies = {name: make() for name, make in STUDIES.items()}
+    assert all(study.describe()["name"] == name and study.title for name, study in studies.items())
+    found = {name: work_of(study) for name, study in studies.items()}
     assert all(isinstance(work, Work) for work in found.values())
     assert {type(work) for work in found.values()} == set(WORKS.values())
 

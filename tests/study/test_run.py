@@ -41,6 +41,7 @@ def test_every_member_has_a_row_with_its_settings_losses_and_scores(finished):
         assert float(row["mig"]) >= 0
         assert float(row["final_reconstruction"]) > 0
         assert row["stopped"] == "-1.0"
+        assert (row["train_samples"], row["test_samples"]) == ("64", "32")
     assert status(tiny(), out).complete
 
 

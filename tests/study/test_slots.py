@@ -29,19 +29,18 @@ from jaxdis.study.report._report import write_report
 from tests.study.planted import ROW, SPACE, Planted, planted
 
 
-@pytest.fixture(autouse=True)
-def _planted(monkeypatch):
-    monkeypatch.setitem(DATASETS, "planted", ROW)
-    monkeypatch.setitem(METHODS, "planted", Planted)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+@pytest.fixture(scope="module", autouse=True)
+def _planted():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(DATASETS, "planted", ROW)
         patch.setitem(METHODS, "planted", Planted)
-        out = tmp_path_factory.mktemp("slots")
-        return out, run(planted(), out).read_bytes()
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(_planted, tmp_path_factory):
+    out = tmp_path_factory.mktemp("slots")
+    return out, run(planted(), out).read_bytes()
 
 
 def test_planted_slots_have_the_scores_of_their_truth(finished):

@@ -36,6 +36,15 @@ def down(images, kernel):
     return convolution.convolution(images, kernel, (2, 2), "SAME")
 
 
+def ordinary(images, kernel, stride=1, padding="SAME", **dilated):
+    layout = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(images, kernel, (stride,) * 2, padding, dimension_numbers=layout, **dilated)
+
+
+def ordinary_up(images, kernel):
+    return jax.lax.conv_transpose(images, kernel, (2, 2), "SAME")
+
+
 def begun(network):
     return jax.jit(lambda key: functions_of(network).init(key, network.image_shape))(jax.random.key(1))
 
@@ -67,23 +76,14 @@ def assert_same_values_and_gradients(found, wanted, images, kernel, tolerance=1e
 def test_a_convolution_equals_the_ordinary_one(size, shape):
     images = normal(0, (2, *shape))
     kernel = normal(1, (size, size, shape[-1], 5))
-    layout = ("NHWC", "HWIO", "NHWC")
-
-    def ordinary(images, kernel):
-        return jax.lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=layout)
-
-    assert_same_values_and_gradients(down, ordinary, images, kernel)
+    assert_same_values_and_gradients(down, functools.partial(ordinary, stride=2), images, kernel)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4)])
 def test_a_transposed_convolution_equals_the_ordinary_one(shape):
     images = normal(0, (2, *shape))
     kernel = normal(1, (4, 4, shape[-1], 3))
-
-    def ordinary(images, kernel):
-        return jax.lax.conv_transpose(images, kernel, (2, 2), "SAME")
-
-    assert_same_values_and_gradients(convolution.transposed_convolution, ordinary, images, kernel)
+    assert_same_values_and_gradients(convolution.transposed_convolution, ordinary_up, images, kernel)
 
 
 @pytest.mark.parametrize("shape", [(7, 6), (20, 22)])
@@ -94,29 +94,21 @@ def test_a_transposed_convolution_equals_the_ordinary_one(shape):
 def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, padding):
     images = normal(0, (2, *shape, 3))
     kernel = normal(1, (size, size, 3, 2))
-    layout = ("NHWC", "HWIO", "NHWC")
-
-    def ordinary(images, kernel):
-        window = [(padding, padding)] * 2
-        return jax.lax.conv_general_dilated(images, kernel, (stride, stride), window, dimension_numbers=layout)
-
-    found = functools.partial(convolution.convolution, strides=(stride,) * 2, padding=[(padding, padding)] * 2)
-    assert_same_values_and_gradients(found, ordinary, images, kernel, 2e-5)
+    window = [(padding, padding)] * 2
+    found = functools.partial(convolution.convolution, strides=(stride,) * 2, padding=window)
+    wanted = functools.partial(ordinary, stride=stride, padding=window)
+    assert_same_values_and_gradients(found, wanted, images, kernel, 2e-5)
 
 
 def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced_images():
     images = normal(0, (2, 3, 5, 4))
     kernel = normal(1, (5, 5, 4, 3))
-    layout = ("NHWC", "HWIO", "NHWC")
 
-    def ordinary(images, kernel):
+    def spaced(images, kernel):
         # Correlation with the kernel turned by 180 degrees of an image with zeros between its pixels.
-        turned, window = kernel[::-1, ::-1], [(2, 3)] * 2
-        return jax.lax.conv_general_dilated(
-            images, turned, (1, 1), window, lhs_dilation=(2, 2), dimension_numbers=layout
-        )
+        return ordinary(images, kernel[::-1, ::-1], padding=[(2, 3)] * 2, lhs_dilation=(2, 2))
 
-    assert_same_values_and_gradients(convolution.transposed_convolution_five, ordinary, images, kernel, 2e-5)
+    assert_same_values_and_gradients(convolution.transposed_convolution_five, spaced, images, kernel, 2e-5)
 
 
 @pytest.mark.parametrize("name", ["pooled_convolution", "enlarged_convolution"])
@@ -126,7 +118,7 @@ def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name):
 
     def apart(images, kernel):
         images = convolution.enlarged(images) if name == "enlarged_convolution" else images
-        maps = jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        maps = ordinary(images, kernel)
         return maps if name == "enlarged_convolution" else maps.reshape(2, 3, 2, 4, 2, 2).mean((2, 4))
 
     assert_same_values_and_gradients(getattr(convolution, name), apart, images, kernel, 2e-5)
@@ -171,10 +163,6 @@ def test_penalties_on_gradients_equal_those_of_ordinary_convolutions(form):
     images = normal(0, (2, 6, 8, 3))
     kernels = {"down": normal(1, (4, 4, 3, 2))}
     kernels["up"] = normal(2, (4, 4, 2, 3))
-    layout = ("NHWC", "HWIO", "NHWC")
-
-    def ordinary(images, kernel):
-        return jax.lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=layout)
 
     def penalty(kernels, down, up):
         def score(images):
@@ -184,7 +172,7 @@ def test_penalties_on_gradients_equal_those_of_ordinary_convolutions(form):
 
     gradients = jax.jit(jax.grad(penalty), static_argnums=(1, 2))
     found = gradients(kernels, down, convolution.transposed_convolution)
-    wanted = gradients(kernels, ordinary, lambda *pair: jax.lax.conv_transpose(*pair, (2, 2), "SAME"))
+    wanted = gradients(kernels, functools.partial(ordinary, stride=2), ordinary_up)
     assert largest_difference(found, wanted) < 1e-4 * max(np.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
 
 
@@ -256,8 +244,7 @@ def test_images_have_derivatives_by_codes_in_forward_mode():
     ],
 )
 def test_published_parameter_counts(network, parameters):
-    begun = jax.eval_shape(lambda key: functions_of(network).init(key, network.image_shape), jax.random.key(1))
-    assert architectures.num_parameters(begun) == parameters
+    assert architectures.num_parameters(jax.eval_shape(lambda: begun(network))) == parameters
 
 
 @pytest.mark.parametrize(("number", "parameters"), [(6, 5_018_002), (5, 4_017_002)])

@@ -5,13 +5,12 @@ import csv
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, cli
+from jaxdis import METRICS
 from jaxdis.cli._study_commands import _print_digest as print_digest
 from jaxdis.data.synthetic import CASES
 from jaxdis.papers.harness._printed import words_in
 from jaxdis.papers.julka2024._page import beside_table_two
 from jaxdis.papers.julka2024._run import table_two_metrics
-from jaxdis.study import certificate as calibration
 from jaxdis.study import certificate as work
 from jaxdis.study._run_study import Digest
 from jaxdis.study.certificate import (
@@ -63,7 +62,7 @@ def test_scores_say_what_is_known(made):
 
 def test_metrics_of_one_relation_share_a_program_and_say_what_each_says_alone(made, tmp_path, monkeypatch):
     _, _, found = made
-    plans, run = [], calibration.score_part
+    plans, run = [], work.score_part
     monkeypatch.setattr(work, "score_part", lambda part, plan: plans.append(plan) or run(part, plan))
     only_cases = {**SMALL, "warp": (), "rotation": (), "sizes": ()}
     together = calibrate(Calibration.of(("mig", "sap_r2", "mig_sup"), **only_cases), tmp_path)
@@ -239,7 +238,7 @@ def test_newer_metrics_respond_to_what_they_claim(tmp_path):
 
 def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypatch):
     plan, _, found = made
-    made_of, run = [], calibration.score_part
+    made_of, run = [], work.score_part
     monkeypatch.setattr(work, "score_part", lambda part, *rest: made_of.append(part) or run(part, *rest))
 
     def stop(kind, done):
@@ -253,15 +252,6 @@ def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypat
     again = calibrate(only_cases, tmp_path)
     assert len(made_of) == 8
     np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
-
-
-def test_the_command_line_runs_it(tmp_path, capsys):
-    given = ["study", "run", "calibration", "--metrics", "mig", "--seeds", "2", "--train-samples", "300", "--out"]
-    assert cli.main([*given, str(tmp_path)]) == 0
-    assert "compact" in capsys.readouterr().out
-    assert (tmp_path / "noise.png").exists()
-    assert cli.main([*given, str(tmp_path / "cases"), "--parts", "cases"]) == 0
-    assert {path.name for path in (tmp_path / "cases").glob("[a-z]*.*")} == {"study.json", "cases.csv", "responses.csv"}
 
 
 def test_another_size_is_refused_in_the_same_folder(made):

@@ -96,8 +96,7 @@ def test_undefined_settings_come_last_and_lead_nothing():
 
 
 def test_the_best_member_is_of_the_best_setting():
-    columns = dict.fromkeys(CHOSEN, spread([0.5, 0.1, 0.2]))
-    columns = {name: column.copy() for name, column in columns.items()}
+    columns = {name: spread([0.5, 0.1, 0.2]) for name in CHOSEN}
     for column in columns.values():
         column[0, 1, 2] = 0.99  # one lucky seed of the worst setting
     row = best_member(subject_of(columns), CHOSEN)

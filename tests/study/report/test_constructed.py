@@ -218,11 +218,6 @@ class TestUndefinedScores:
         assert np.isnan(finite.median(np.array([np.nan])))
         assert np.isnan(finite.mean([]))
 
-    def test_one_member_per_group_leaves_the_share_explained_undefined(self):
-        table = {"model": np.array(["a", "a", "b", "b"]), "mig": np.array([1.0, 2.0, 2.0, 3.0])}
-        assert results.explained(table, "mig") == pytest.approx(0.5)
-        assert np.isnan(results.explained(table, "mig", np.array([1.0, 2.0, 1.0, 2.0])))
-
     def test_the_share_explained_is_that_of_defined_members(self):
         mig = spread([0.1, 0.5, 0.9], noise=0)
         mig[0, 2] = np.nan

@@ -1,4 +1,4 @@
-"""Correlations against the numbers of Mahon et al. 2024, SciPy and known truths."""
+"""Correlations and shares explained against the numbers of Mahon et al. 2024, SciPy, NumPy and known truths."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from jaxdis._core.files import read_csv_columns
+from jaxdis.models import OBJECTIVES
 from jaxdis.study.report import _statistics as correlation
 from jaxdis.study.report._statistics import (
     fisher_comparison,
@@ -125,3 +127,40 @@ def test_undefined_scores_are_left_out_of_a_mean_over_seeds():
 def test_intervals_of_a_correlation_over_seeds(table):
     found = over_seeds(table, lambda rows: correlation.spearman(rows["mig"], rows["sap"]), replicates=200)
     assert found.low < found.value < found.high
+
+
+@pytest.fixture
+def trained():
+    rng = np.random.default_rng(0)
+    objective = np.repeat(["beta", "dip_ii"], 12)
+    beta = np.where(objective == "beta", np.tile(np.repeat([1.0, 4.0, 8.0], 4), 2), np.nan)
+    off = np.where(objective == "dip_ii", np.tile(np.repeat([1.0, 5.0, 10.0], 4), 2), np.nan)
+    mig = (objective == "beta") * 0.3 + np.nan_to_num(beta) * 0.05 + rng.normal(size=24) * 0.1
+    return {"model": objective, "beta": beta, "lambda_off_diagonal": off, "mig": mig, "sap": rng.normal(size=24)}
+
+
+def test_variance_explained_is_that_of_least_squares_on_one_hot_groups(trained):
+    groups = np.array(
+        [f"{o}{s}" for o, s in zip(trained["model"], correlation.regularizations(trained, OBJECTIVES), strict=True)]
+    )
+
+    def share(labels):
+        design = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
+        fitted = design @ np.linalg.lstsq(design, trained["mig"], rcond=None)[0]
+        return 1 - ((trained["mig"] - fitted) ** 2).sum() / ((trained["mig"] - trained["mig"].mean()) ** 2).sum()
+
+    assert correlation.explained(trained, "mig") == pytest.approx(share(trained["model"]))
+    by = correlation.regularizations(trained, OBJECTIVES)
+    assert correlation.explained(trained, "mig", by) == pytest.approx(share(groups))
+
+
+def test_regularizations_are_of_each_members_own_setting(trained):
+    np.testing.assert_array_equal(correlation.regularizations(trained, OBJECTIVES)[[0, 11, 12, 23]], [1, 8, 1, 10])
+
+
+def test_results_come_back_as_columns(tmp_path):
+    (tmp_path / "r.csv").write_text("model,mig\nbeta,0.5\ndip_i,\n")
+    table = read_csv_columns(tmp_path / "r.csv")
+    assert table["model"].tolist() == ["beta", "dip_i"]
+    assert table["mig"][0] == 0.5
+    assert np.isnan(table["mig"][1])
