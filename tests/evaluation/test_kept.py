@@ -117,8 +117,8 @@ def test_factors_that_lack_values(tmp_path, computed):
 def test_a_run_that_was_stopped_ends_in_the_same_bytes(stopped_at, tmp_path, monkeypatch):
     monkeypatch.setattr(_kept, "MOST", 3)
     monkeypatch.setattr(_kept, "FEW", 1)
-    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
-    plan = ("mig", "sap_r2", "total_correlation")  # the last one draws random numbers
+    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "sepin"))
+    plan = ("mig", "sap_r2", "sepin")  # the last one draws by the number of the member
     evaluate(CODES, VALUES, plan, store=tmp_path / "whole")
     calls, compute = [], _run.compute
 

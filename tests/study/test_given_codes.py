@@ -22,7 +22,7 @@ from tests.draws import representations
 from tests.study.test_faults import Failing
 
 VALUES = representations()[1]
-METRICS = ("mig", "sap_r2", "total_correlation")  # the last one draws random numbers
+METRICS = ("mig", "sap_r2", "sepin")  # the last one draws by the number of the member
 
 
 def write_zoo(folder: Path, count: int = 6, **arrays) -> Path:
@@ -43,7 +43,7 @@ def zoo(tmp_path) -> Path:
 def arranged(monkeypatch):
     monkeypatch.setattr("jaxdis.plots.png", lambda figure: b"")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "total_correlation"))
+    monkeypatch.setattr(_run, "seconds_of", lambda stage: float(stage[0][0] == "sepin"))
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_second_run_computes_what_is_new(zoo, tmp_path, computed, capsys):
     np.savez(zoo / "run2.npz", codes=np.load(zoo / "run1.npz")["codes"][:, ::-1], factors=VALUES)
     capsys.readouterr()
     score(zoo, out)
-    assert computed == [("mig", 1), ("sap_r2", 1), ("total_correlation", 1)]
+    assert computed == [("mig", 1), ("sap_r2", 1), ("sepin", 1)]
     assert "1 files hold other codes than in the last run and were scored anew: run2.npz" in capsys.readouterr().out
     computed.clear()
     assert main(["score", f"{zoo}/*.npz", "--out", str(out), "--metrics", "mig", "mig:bins=5"]) == 0
@@ -121,7 +121,7 @@ def test_notes_count_all_members(zoo, tmp_path, monkeypatch, capsys):
 def test_quick_metrics_come_before_slow_ones(zoo, tmp_path, computed, monkeypatch):
     monkeypatch.setattr(given_codes, "MOST_FILES", 2)
     score(zoo, tmp_path / "out")
-    assert [name for name, _ in computed] == ["mig", "sap_r2"] * 3 + ["total_correlation"] * 3
+    assert [name for name, _ in computed] == ["mig", "sap_r2"] * 3 + ["sepin"] * 3
 
 
 @pytest.mark.parametrize("stopped_at", [1, 3, 5])
@@ -203,7 +203,7 @@ def test_tasks_of_dead_workers_are_given_to_others(zoo, tmp_path):
     died = concurrent.futures.process.BrokenProcessPool("a worker died")
     table = given_codes.score_given(given_of(tmp_path / "out"), files_of(zoo), Failing(died, 3))
     assert len(table.members) == 6
-    assert not np.isnan(table.columns()["total_correlation"]).any()
+    assert not np.isnan(table.columns()["sepin"]).any()
     with pytest.raises(RuntimeError, match="tasks made no progress; the last failure: a worker died"):
         given_codes.score_given(given_of(tmp_path / "other"), files_of(zoo), Failing(died, 10**6))
 
