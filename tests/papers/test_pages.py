@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import functools
 import re
 
 import jax
@@ -21,6 +20,7 @@ from jaxdis.papers.julka2024 import _run as julka2024
 from jaxdis.papers.locatello2020 import _run as locatello2020
 from jaxdis.papers.mahon2024 import _run as mahon2024
 from jaxdis.study import Sampling
+from tests.metrics.test_contracts import shortened
 
 TOY = {"train_samples": 300, "test_samples": 150}
 # Claims and tables that the data sets and models of the small form allow to set beside the print, at least.
@@ -40,20 +40,25 @@ RUNS = {
     "julka2024": julka2024,
     "dangnhu2022": dangnhu2022,
 }
-HISTOGRAMS = METRICS["dci"].with_options(splitter="histogram")
+
+
+# Learners learn for less long, and trees are those of small forms.
+SHORT = {name: shortened(metric) for name, metric in METRICS.items()}
+SHORT["dci"] = SHORT["dci"].with_options(splitter="histogram")
 
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch):
-    """Few samples, seeds and updates, and the trees of small forms in both sizes: one program scores both."""
+    """Few samples, seeds and updates, and the metrics of small forms in both sizes: one program scores both."""
     monkeypatch.setattr(verdict, "REPLICATES", 10)
 
     monkeypatch.setattr(mahon2024.distributed, "__defaults__", (2000,))
     monkeypatch.setattr(mahon2024.times, "__defaults__", (300,))
     monkeypatch.setattr(mahon2024, "SMALL", {"seeds": 2, "combinations": 1, "steps": 3, **TOY})
-    plan = {**{name: METRICS[name] for name in mahon2024.NAMES}, "dci": HISTOGRAMS}
-    few = functools.partial(mahon2024.mahon2024, **{"combinations": 1, "metrics": plan})
-    monkeypatch.setattr(mahon2024, "mahon2024", few)
+    whole = mahon2024.mahon2024
+    plan = {name: SHORT[name] for name in mahon2024.NAMES}
+    monkeypatch.setattr(mahon2024, "METRICS", SHORT)
+    monkeypatch.setattr(mahon2024, "mahon2024", lambda **how: whole(**how | {"combinations": 1, "metrics": plan}))
 
     monkeypatch.setattr(eastwood2018, "SMALL", {"seeds": 2, "steps": 5, "validation_samples": 100, **TOY})
 
@@ -67,17 +72,19 @@ def brief(monkeypatch):
     monkeypatch.setattr(locatello2020, "SWEEP", locatello2020.SMALL_SWEEP)
     monkeypatch.setattr(locatello2020, "RENDERED", ("dsprites", "shapes3d"))
     monkeypatch.setattr(locatello2020, "SMALL_DATA", ("dsprites", "shapes3d"))
-    by_histograms = functools.partial(locatello2020.metrics, exact=False)
-    monkeypatch.setattr(locatello2020, "metrics", lambda *, exact, sizes: by_histograms(sizes=sizes))
+    metrics = locatello2020.metrics
+
+    def short(*, exact, sizes):
+        return {name: shortened(metric) for name, metric in metrics(exact=False, sizes=sizes).items()}
+
+    monkeypatch.setattr(locatello2020, "metrics", short)
 
     monkeypatch.setattr(julka2024, "SMALL_CASES", {"seeds": 3, "case_samples": 300})
     monkeypatch.setattr(julka2024, "SMALL_SWEEPS", {"seeds": 3, "sweep_samples": 300})
     monkeypatch.setattr(julka2024, "SMALL_COST", {"sizes": (100,), "full_size": 300, "size_seeds": 3})
     monkeypatch.setattr(julka2024, "SMALL_AGREEMENT", {"seeds": 3, "steps": 3, **TOY})
     monkeypatch.setattr(julka2024, "POINTS", {})
-    for name in ("table_two_metrics", "agreement_metrics"):
-        plan = getattr(julka2024, name)()
-        monkeypatch.setattr(julka2024, name, functools.partial(dict, plan, dci=HISTOGRAMS))
+    monkeypatch.setattr(julka2024, "METRICS", SHORT)
 
     sizes = (("groups", 2), ("samples", 100))
     learn = (("steps", 3), ("pool", 64), ("seeds", 2), ("learning_rate", 1e-3))
