@@ -1,0 +1,76 @@
+"""The published protocol of each paper ends with a page: every model and metric, on data of every space."""
+
+import dataclasses
+
+import pytest
+
+from jaxdis.encoders import Structured
+from jaxdis.papers import PAPERS
+from jaxdis.papers.harness import _paper as harness_paper
+from jaxdis.papers.harness import _verdict as verdict
+from jaxdis.papers.harness._paper import reproduce
+from jaxdis.papers.harness._scale import Scale, scaled
+from jaxdis.study.report import _report as report
+from tests.papers.briefly import claims_of, paper_of
+
+pytestmark = pytest.mark.usefixtures("brief")
+
+# As many representations as in the small form, whose programs score them; few scenes.
+SIZES = {"julka2024": {"seeds": 3}, "dangnhu2022": {"samples": 100}}
+# Images of an update: all loops over parts of a batch still turn twice.
+FEW_IMAGES = 8
+# WeakDE would encode up to 30,720.
+FEW_LABELLED = 64
+# Numbers of channels and units, which are divided by eight; costs of every study trace the widths of the paper.
+WIDTHS = {
+    *("channels", "decoder_channels", "hidden", "decoder_hidden", "width", "opponents"),
+    *("attention", "attention_hidden", "encoder", "encoder_hidden", "decoder", "mask_encoder", "mask_decoder"),
+    *("features", "units", "prior_units", "refiner"),
+}
+
+
+def narrow_and_brief(study, scale):
+    """The study at a scale, with methods as deep as published, but narrow, that see few images in an update."""
+    study = scaled(study, scale)
+    if study is None or not hasattr(study, "trainings"):
+        return study
+    metrics = tuple((name, few_iterations(metric)) for name, metric in study.metrics)
+    trainings = tuple(
+        dataclasses.replace(t, config=dataclasses.replace(t.config, method=small(t.config.method)))
+        for t in study.trainings
+        if t.config.data != "clevr6" or ("regularized", "yes") in t.labels  # without "(R)", on the smaller scenes alone
+    )
+    return dataclasses.replace(study, trainings=trainings, metrics=metrics)
+
+
+def small(part):
+    """A method, or a part that is a dataclass."""
+    values = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+    few = {"batch_size": FEW_IMAGES, "num_labelled": FEW_LABELLED}
+    for name, value in values.items():
+        if name in WIDTHS:
+            few[name] = tuple(width // 8 for width in value) if isinstance(value, tuple) else value // 8
+        elif dataclasses.is_dataclass(value):
+            few[name] = small(value)
+    return dataclasses.replace(part, **{name: few[name] for name in few.keys() & values.keys()})
+
+
+def few_iterations(metric):
+    """Algorithm 1 with two of 100 iterations."""
+    return (
+        dataclasses.replace(metric, iterations=min(2, metric.iterations)) if isinstance(metric, Structured) else metric
+    )
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("key", PAPERS)
+def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):
+    """Every model, data set and metric of the paper, with two updates of a few images."""
+    monkeypatch.setattr(harness_paper, "scaled", narrow_and_brief)
+    # Reports of studies are those of small forms with more members.
+    monkeypatch.setattr(report, "write_report", lambda *arguments: None)
+    scale = Scale(**{"updates": 2, "samples": 300, "seeds": 1, **SIZES.get(key, {})})
+    page = reproduce(paper_of(key), tmp_path, size="paper", scale=scale)
+    assert "What differs from the paper" in page.read_text(encoding="utf-8")
+    # Two updates refute nothing about trained models.
+    assert all(row["verdict"] != verdict.FAILS for row in claims_of(key, tmp_path) if row["unmet"])
