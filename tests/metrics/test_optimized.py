@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, RELATIONS, Factors, evaluate
+from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.relations import _binning as binning
@@ -45,11 +45,19 @@ def assert_close(name: str, scores: dict, others: dict) -> None:
         np.testing.assert_allclose(values, others[column], atol=APART.get(name, 1e-5), rtol=1e-6, err_msg=column)
 
 
-sizes = pytest.mark.parametrize("n", [50, pytest.param(2000, marks=pytest.mark.slow)])
+FEW, MANY = 50, 2000
+FAMILIES = dict.fromkeys(map(family, METRICS))
+slow = pytest.mark.slow
+# What scores a relation does so in few operations on its matrix, whatever the number of samples.
+SIZED = [pytest.param(names, FEW, id=f"{'-'.join(names)}-{FEW}") for names in FAMILIES]
+SIZED += [
+    pytest.param(names, MANY, id=f"{'-'.join(names)}-{MANY}", marks=slow)
+    for names in FAMILIES
+    if not isinstance(METRICS[names[0]], Blend)
+]
 
 
-@sizes
-@pytest.mark.parametrize("names", dict.fromkeys(map(family, METRICS)), ids="-".join)
+@pytest.mark.parametrize(("names", "n"), SIZED)
 def test_a_member_scores_the_same_alone_and_in_batches(names, n):
     """Of four members in batches of two, a member of either."""
     codes, factors = tied(n)
@@ -60,9 +68,9 @@ def test_a_member_scores_the_same_alone_and_in_batches(names, n):
         assert_close(names[0], {column: values[member] for column, values in zoo.items()}, alone)
 
 
-@sizes
+@pytest.mark.parametrize("n", [FEW, pytest.param(MANY, marks=slow)])
 @pytest.mark.parametrize("name", RELATIONS)
-def test_a_relation_is_the_same_with_and_without_jit(name, n):
+def test_a_relation_is_the_same_in_a_batch_and_without_jit(name, n):
     codes, factors = tied(n)
     spec = shortened(RELATIONS[name])
 
@@ -70,11 +78,11 @@ def test_a_relation_is_the_same_with_and_without_jit(name, n):
         sample = Sample(codes, factors)
         return jax.tree.leaves(apply(spec, jax.random.key(0), sample, sample))
 
-    together = jax.jit(relation)(codes[0])
+    together = jax.jit(jax.vmap(relation))(codes)
     jax.config.update("jax_disable_most_optimizations", True)  # each operation is a program, compiled sooner so
     try:
-        for left, right in zip(together, relation(codes[0]), strict=True):
-            np.testing.assert_allclose(left, right, atol=1e-5)
+        for left, right in zip(together, relation(codes[3]), strict=True):
+            np.testing.assert_allclose(left[3], right, atol=1e-5)
     finally:
         jax.config.update("jax_disable_most_optimizations", False)
 
