@@ -96,7 +96,6 @@ def test_a_metric_meets_the_contracts(rows, name):
 
 def test_a_relation_meets_the_contracts(rows):
     for contract in (
-        contracts.test_relation_jitted_equals_eager,
         contracts.test_an_inactive_code_relates_to_nothing,
         contracts.test_relation_is_invariant_as_it_promises,
     ):
