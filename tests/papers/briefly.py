@@ -66,17 +66,14 @@ def brief(monkeypatch):
     monkeypatch.setattr(locatello2020, "SMALL_SAMPLING", Sampling(300, 150))
     monkeypatch.setattr(locatello2020, "SMALL_SIZES", (10, 100, 300))
     monkeypatch.setattr(locatello2020, "QUICK_POOL", 256)
-    monkeypatch.setattr(locatello2020, "STABILITY", {"minutes": 150, "paper": 150})
+    monkeypatch.setitem(locatello2020.STABILITY, "minutes", 150)
     monkeypatch.setattr(locatello2020.impossibility, "__defaults__", (2000,))
     monkeypatch.setattr(locatello2020, "METRICS", SHORT)
-    # Three strengths of six, which differ in a number that a program is given; two data sets of four, with one space.
-    monkeypatch.setattr(locatello2020, "SWEEP", locatello2020.SMALL_SWEEP)
-    monkeypatch.setattr(locatello2020, "RENDERED", ("dsprites", "color_dsprites"))
-    monkeypatch.setattr(locatello2020, "SMALL_DATA", ("dsprites", "color_dsprites"))
+    monkeypatch.setattr(locatello2020, "SMALL_DATA", ("dsprites", "color_dsprites"))  # with one space
     metrics = locatello2020.metrics
 
     def short(*, exact, sizes):
-        return {name: shortened(metric) for name, metric in metrics(exact=False, sizes=sizes).items()}
+        return {name: shortened(metric) for name, metric in metrics(exact=exact, sizes=sizes).items()}
 
     monkeypatch.setattr(locatello2020, "metrics", short)
 
@@ -84,7 +81,6 @@ def brief(monkeypatch):
     monkeypatch.setattr(julka2024, "SMALL_SWEEPS", {"seeds": 3, "sweep_samples": 300})
     monkeypatch.setattr(julka2024, "SMALL_COST", {"sizes": (100,), "full_size": 300, "size_seeds": 3})
     monkeypatch.setattr(julka2024, "SMALL_AGREEMENT", {"seeds": 3, "steps": 3, **TOY})
-    monkeypatch.setattr(julka2024, "POINTS", {})
     monkeypatch.setattr(julka2024, "METRICS", SHORT)
 
     sizes = (("groups", 2), ("samples", 100))
