@@ -72,6 +72,7 @@ def test_a_member_scores_the_same_alone_and_in_batches(names, n):
 @pytest.mark.parametrize("name", RELATIONS)
 def test_a_relation_is_the_same_in_a_batch_and_without_jit(name, n):
     codes, factors = tied(n)
+    codes = codes if n == MANY else codes[:1]
     spec = shortened(RELATIONS[name])
 
     def relation(codes):
@@ -81,8 +82,8 @@ def test_a_relation_is_the_same_in_a_batch_and_without_jit(name, n):
     together = jax.jit(jax.vmap(relation))(codes)
     jax.config.update("jax_disable_most_optimizations", True)  # each operation is a program, compiled sooner so
     try:
-        for left, right in zip(together, relation(codes[3]), strict=True):
-            np.testing.assert_allclose(left[3], right, atol=1e-5)
+        for left, right in zip(together, relation(codes[-1]), strict=True):
+            np.testing.assert_allclose(left[-1], right, atol=1e-5)
     finally:
         jax.config.update("jax_disable_most_optimizations", False)
 
