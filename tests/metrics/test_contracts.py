@@ -229,7 +229,7 @@ def of_rows(slow):
 # Of the newer rows, tests that need one program are quick; those that compile another for each variant are slow.
 LATER = {*WIDE, *NOT_IN_STUDIES, *SAME_LEARNER}
 every_metric, in_one_program = of_rows(LATER), of_rows(WIDE)
-# Those that compile longer are compared alone and in batches in programs as users have them alone: test_optimized.
+# Rows that compile for long: test_optimized compares them, as all others, alone and in batches on one device.
 LONG = {"beta_vae", "code_information", "dci", "dci_forest", "dcimig_ksg", "edi", "explicitness", "infoc", "infom"}
 LONG |= {"irs", "linear_probe", "mig_ksg", "mig_sup_ksg", "modularity_ksg", "nk", "sap", "snc", "structured", *LATER}
 every_short_metric = pytest.mark.parametrize("name", [name for name in METRICS if name not in LONG], scope="module")
