@@ -127,7 +127,7 @@ def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident:
     if not cached:
         return space, Render((), draw_traced, space.sizes, (64, 64, 3), dtype)
     layers = lattice.cached(LAYERS_NAME, LAYERS_SHAPE, np.uint8, build_layers)
-    return space, Render((lattice.on_device(layers),), draw_layered, space.sizes, (64, 64, 3), dtype)
+    return space, Render((jnp.asarray(layers),), draw_layered, space.sizes, (64, 64, 3), dtype)
 
 
 @checked
@@ -157,7 +157,7 @@ def cars3d(source: str | Path | None = None, *, circular: bool = False, dtype="f
     """
     source = _needed(source, "cars3d", "official archive or the folder in it")
     of = image_files.CARS3D_SPACE
-    space, tables = _turning(of, circular, azimuth=24), (lattice.on_device(image_files.cars3d_images(source)),)
+    space, tables = _turning(of, circular, azimuth=24), (jnp.asarray(image_files.cars3d_images(source)),)
     return space, _gathered(tables, Gather(of), space, (64, 64, 3), dtype, False, Path(source).name)
 
 
@@ -180,9 +180,8 @@ def smallnorb(source: str | Path | None = None, *, circular: bool = False, dtype
     else:
         images = image_files.smallnorb_images(folder)
     draw = HiddenGather(image_files.SMALLNORB_FULL_SPACE, "instance")
-    tables = (lattice.on_device(images),)
     space = image_files.SMALLNORB_SPACE
-    render = _gathered(tables, draw, space, (64, 64, 1), dtype, True, folder.name)
+    render = _gathered((jnp.asarray(images),), draw, space, (64, 64, 1), dtype, True, folder.name)
     return _turning(space, circular, azimuth=18), render
 
 
@@ -217,7 +216,7 @@ def teapots(
     if side != 64:
         raise ValueError(f"side: must be 64 with a source, got {side}")
     factors, images = image_files.teapots(source, part)
-    tables = (jnp.asarray(factors), lattice.on_device(images))
+    tables = (jnp.asarray(factors), jnp.asarray(images))
     space = ListedSpace.over(space, factors)
     return space, _gathered(tables, NearestListed(), space, (64, 64, 3), dtype, False, Path(source).name)
 
@@ -265,7 +264,7 @@ def clevr6(
         from jaxdis.data.files import _clevr_files as files
 
         scenes = files.read(source, side, min_pixels)
-        tables = (jnp.asarray(scenes.factors), lattice.on_device(scenes.images))
+        tables = (jnp.asarray(scenes.factors), jnp.asarray(scenes.images))
         name, shape = Path(source).name, (side, side, 3)
         return scenes.space, _gathered(tables, NearestListed(), scenes.space, shape, dtype, False, name)
     view = clevr.View(side, rotation, min_objects)
@@ -287,8 +286,8 @@ def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
 def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
     """A lattice with color images that stays on disk, or is copied to the device as a whole."""
     if resident:
-        tables = (lattice.on_device(open_images(str(path))),)
-        return _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, name)
+        images = jnp.asarray(open_images(str(path)))
+        return _gathered((images,), Gather(space), space, (64, 64, 3), dtype, False, name)
     draw = HostGather(open_images, str(path), space.sizes, (64, 64, 3))
     return _gathered((), draw, space, (64, 64, 3), dtype, False, name)
 
@@ -312,7 +311,7 @@ def _of_sprites(draw, channels, draws_noise, source, circular, dtype) -> Pair:
     tables, name = (), "procedural"
     if source is not None:
         words = _decoded("dsprites", Path(source), image_files.dsprites_words)
-        tables, name = (lattice.on_device(words),), f"file:{Path(source).name}"
+        tables, name = (jnp.asarray(words),), f"file:{Path(source).name}"
     space = _turning(sprites.SPACE, circular, orientation=39)
     return space, Render(tables, draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise, name)
 

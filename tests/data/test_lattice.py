@@ -91,6 +91,21 @@ def test_a_damaged_file_is_rebuilt_with_a_message(cache, caplog, spoil):
     assert len(calls) == 2
 
 
+def test_a_file_is_read_for_its_checksum_once_until_it_changes(cache, monkeypatch):
+    """Every cell of a study opens its data set."""
+    calls, read, checksum = [], [], lattice._crc32
+    monkeypatch.setattr(lattice, "_crc32", lambda array: read.append(1) or checksum(array))
+    fetch(calls)
+    path = cache / "squares.npy"
+    os.utime(path, (0, 0))
+    for _ in range(3):
+        fetch(calls)
+    assert len(read) == 2  # as it was built, and as it was opened
+    flip(path)
+    np.testing.assert_array_equal(fetch(calls), np.arange(200).reshape(50, 4) ** 2)
+    assert len(calls) == 2
+
+
 @pytest.mark.parametrize("change", [{"origin": "there"}, {"shape": (40, 4)}])
 def test_another_origin_or_shape_is_rebuilt(caplog, change):
     calls = []
