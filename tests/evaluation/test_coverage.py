@@ -8,7 +8,7 @@ from jaxdis import METRICS, Factors, evaluate
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
-SIZES, TRAIN, HELD_OUT, TRIALS, REPLICATES = (3, 4, 2), 600, 300, 200, 60
+SIZES, TRAIN, HELD_OUT, TRIALS, REPLICATES = (3, 4, 2), 600, 300, 200, 30
 OPTIONS = {
     "dci": {"splitter": "histogram", "stages": 30},
     "dci_es": {"trees": 4, "depth": 6, "capacities": (4, 16, 64)},
