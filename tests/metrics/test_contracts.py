@@ -66,6 +66,7 @@ SIGN_MOVES = {"snc": 0.02}
 
 # Learners that stop early: what is promised here holds after any number of stages, trees or epochs.
 SHORT = {"stages": 10, "trees": 4, "epochs": 10, "max_epochs": 10, "num_train": 1000, "num_eval": 500}
+SHORT["sizes"] = (10, 100)
 
 
 def shortened(metric):

@@ -78,6 +78,6 @@ def test_objects_begin_to_separate(method, steps, reached, scenes):
 
 
 def test_images_of_iodine_come_closer(scenes):
-    zoo = trained(IODINE, 400, scenes)
+    zoo = trained(IODINE, 200, scenes)
     assert zoo.losses.error[0, -1] < 0
     assert zoo.losses.error[0, 0] > 0
