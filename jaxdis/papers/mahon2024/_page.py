@@ -63,7 +63,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
     six = _without_partition(table)
 
     def means(sample):
-        return {m: float(np.mean(readings.of(sample, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}
+        return {m: readings.mean(readings.of(sample, model=m)["snc"]) for m in ("beta", "beta_tc", "factor")}
 
     def above_snc(name):
         return by_member(six, lambda sample: readings.share_above(sample[EXISTING[name]], sample["snc"]))
