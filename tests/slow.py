@@ -1,4 +1,4 @@
-"""Run the slow tests in programs compiled as users compile them, and record when those of each file passed.
+"""Run the slow tests, most in programs compiled as users compile them, and record when those of each file passed.
 
     python -m tests.slow                            # every file; hours
     python -m tests.slow tests/study tests/data/test_source.py
@@ -22,6 +22,20 @@ RECORD = Path(__file__).with_suffix(".json")
 # Those of absent devices need compilers that not everybody has: ``pytest -m aot tests/aot``.
 SELECTED = "slow and not aot"
 NONE_SELECTED = 5
+# They promise something of the code of every row; compiling takes a fifth of the time without optimization, of which
+# tests/metrics/test_optimized.py says what it may change.
+UNOPTIMIZED = {
+    "tests/data/test_compiles_once.py",
+    "tests/evaluation/test_bootstrap.py",
+    "tests/evaluation/test_groups.py",
+    "tests/evaluation/test_kept.py",
+    "tests/evaluation/test_nominal.py",
+    "tests/metrics/test_calls.py",
+    "tests/metrics/test_chance.py",
+    "tests/metrics/test_contracts.py",
+    "tests/metrics/test_degenerate.py",
+    "tests/metrics/test_held_out.py",
+}
 
 
 def record(file: str, day: str, report: Path, seconds: float) -> None:
@@ -40,7 +54,8 @@ def run(file: str) -> bool:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", file, "-m", SELECTED, "-n", "0", "--timeout", "7200", "--junit-xml"]
         before = cpu_seconds()
-        status = subprocess.run([*command, report], env={**os.environ, "JAXDIS_TESTS": "optimized"}).returncode
+        programs = {} if file in UNOPTIMIZED else {"JAXDIS_TESTS": "optimized"}
+        status = subprocess.run([*command, report], env=os.environ | programs).returncode
         if status == 0:
             record(file, day, report, cpu_seconds() - before)
     return status in (0, NONE_SELECTED)

@@ -38,6 +38,13 @@ def test_the_record_holds_when_the_slow_tests_of_a_file_passed(tmp_path, monkeyp
     }
 
 
+def test_the_record_names_every_file_with_slow_tests_and_no_other():
+    texts = {file: file.read_text() for file in Path(__file__).parent.rglob("test_*.py")}
+    here = {file for file, text in texts.items() if re.search(r"mark\.slow|quick_if", text) and "mark.aot" not in text}
+    names = {file.relative_to(ROOT).as_posix() for file in here}
+    assert json.loads(slow.RECORD.read_text()).keys() == names | json.loads(LIST.read_text()).keys()
+
+
 def test_the_guide_says_when_all_slow_tests_passed_and_how_long_they_took():
     records = json.loads(slow.RECORD.read_text()).values()
     days, hours = [record["passed"] for record in records], sum(record["seconds"] for record in records) / 3600

@@ -18,6 +18,7 @@ from jaxdis.evaluation import _kept, _run
 from jaxdis.evaluation._score_core import ARRAYS
 from jaxdis.metrics import Direct
 from tests.draws import representations
+from tests.metrics.test_contracts import SOURCES, family, shortened_plan
 
 RNG = np.random.default_rng(0)
 CODES, VALUES = representations(6, noise=RNG.random((6, 1, 1)))
@@ -215,11 +216,11 @@ def test_sensitivity_and_tables_of_blends_are_kept_as_well(tmp_path, computed):
     assert len(computed) == 4  # two without a store, one for each number of samples with it
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", SOURCES)
 def test_every_metric_is_kept_as_it_is_computed(name, tmp_path):
-    metric, values = METRICS[name], VALUES
-    if metric.source.needs_validation:
+    if METRICS[name].source.needs_validation:
         pytest.skip("needs validation samples")
-    plain = evaluate(CODES[:2], values, name, 0)
+    plan = shortened_plan(family(name))
+    plain = evaluate(CODES[:2], VALUES, plan, 0)
     for _ in range(2):
-        assert_same(plain, evaluate(CODES[:2], values, name, 0, store=tmp_path))
+        assert_same(plain, evaluate(CODES[:2], VALUES, plan, 0, store=tmp_path))

@@ -16,7 +16,7 @@ from jaxdis.evaluation._notes import known, notes_of
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._plan import plan_of
-from tests.metrics.test_contracts import quick_if, shortened
+from tests.metrics.test_contracts import SOURCES, family, quick_if, shortened, shortened_plan
 from tests.programs import compiled_whole
 
 SIZES, N = (4, 3), 180
@@ -40,11 +40,11 @@ def renumbered(values):
 CODES, VALUES = sample()
 
 
-@pytest.mark.parametrize("name", quick_if(METRICS, {"mig", "mcc", "sap_r2", "r2_linear", "z_max", "irs"}.__contains__))
+@pytest.mark.parametrize("name", quick_if(SOURCES, {"mig", "mcc", "sap_r2", "r2_linear", "z_max", "irs"}.__contains__))
 def test_no_score_depends_on_how_classes_are_numbered(name):
     """An evaluation numbers classes anew before any metric sees them."""
-    metric = {"x": shortened(METRICS[name])}
-    scores, moved = (evaluate(CODES, nominal(values), metric, 0) for values in (VALUES, renumbered(VALUES)))
+    plan = shortened_plan(family(name))
+    scores, moved = (evaluate(CODES, nominal(values), plan, 0) for values in (VALUES, renumbered(VALUES)))
     assert list(scores) == list(moved)
     for column in scores:
         np.testing.assert_array_equal(scores[column], moved[column])

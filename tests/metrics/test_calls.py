@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, Factors, evaluate
-from tests.metrics.test_contracts import quick_if
+from tests.metrics.test_contracts import SOURCES, quick_if
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.integers(0, (3, 4), (120, 2))
@@ -27,7 +27,7 @@ def numbers(result) -> dict:
     return {field: value for field, value in result._asdict().items() if value is not None}
 
 
-@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize("name", rows(SOURCES))
 def test_a_call_is_an_evaluation_of_one_member(name):
     result, scores = METRICS[name](CODES, FACTORS, 3), evaluate(CODES, FACTORS, name, 3)
     for field, value in numbers(result).items():
@@ -36,7 +36,7 @@ def test_a_call_is_an_evaluation_of_one_member(name):
         np.testing.assert_allclose(value, expected, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize("name", rows(SOURCES))
 def test_a_call_is_traced_and_batched(name):
     zoo = np.stack([CODES, CODES[:, ::-1]])
     # What does not depend on held-out samples of its own: these are given.
