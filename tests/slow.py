@@ -29,6 +29,7 @@ UNOPTIMIZED = {
     "tests/evaluation/test_bootstrap.py",
     "tests/evaluation/test_groups.py",
     "tests/evaluation/test_kept.py",
+    "tests/evaluation/test_missing_values.py",
     "tests/evaluation/test_nominal.py",
     "tests/metrics/test_calls.py",
     "tests/metrics/test_chance.py",
