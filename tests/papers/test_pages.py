@@ -11,7 +11,6 @@ from tests.papers.briefly import claims_of, paper_of
 
 pytestmark = pytest.mark.usefixtures("brief")
 
-
 # The paper with most figures and sections; tests of reports draw every kind of study.
 WITH_REPORTS = "locatello2020"
 

@@ -68,11 +68,11 @@ def few_iterations(metric):
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("key", SAMPLES)
 def test_the_published_protocol_ends_with_a_page(key, tmp_path, monkeypatch):
-    """Every model and metric of the paper, with two updates of a few images."""
+    """Its models that the small form leaves out, scored by every metric after two updates of a few images."""
     monkeypatch.setattr(harness_paper, "scaled", narrow_and_brief)
     few = {name: few_iterations(metric) for name, metric in slot_zoo.SLOT_METRICS.items()}
     monkeypatch.setattr(slot_zoo, "SLOT_METRICS", few)
-    # Reports of studies are those of small forms with more members.
+    # Tests of reports draw those of all kinds of studies.
     monkeypatch.setattr(report, "write_report", lambda *arguments: None)
     scale = Scale(updates=2, samples=SAMPLES[key], seeds=1)
     page = reproduce(paper_of(key), tmp_path, size="paper", scale=scale)
